@@ -26,18 +26,9 @@ pub(super) fn bootstraps_of<'g>(
     pod: Pod<'g>,
 ) -> impl Iterator<Item = BootstrapPart<'g>> {
     pod.spec.all(CONTAINERS).filter_map(move |container| {
-        let path = item_with(container.list("env"), "name", VARIABLE)?.get("value")?;
+        let path = container.item("env", "name", VARIABLE)?.get("value")?;
         Some(BootstrapPart { pod, path, root: file(inputs, pod, container, path.text()?) })
     })
-}
-
-/// The first item that has this text as the value of `key`.
-fn item_with<'g>(
-    mut items: impl Iterator<Item = Node<'g>>,
-    key: &str,
-    text: &str,
-) -> Option<Node<'g>> {
-    items.find(|item| item.text_of(key) == Some(text))
 }
 
 /// The text of the file at this path in a container.
@@ -58,7 +49,7 @@ fn file<'g>(
     let Some((name, file)) = within.min_by_key(|(_, file)| file.len()) else {
         return Err(format!("no volume is mounted at `{path}`"));
     };
-    let Some(volume) = item_with(pod.spec.list("volumes"), "name", name) else {
+    let Some(volume) = pod.spec.item("volumes", "name", name) else {
         return Err(format!("the pod has no volume `{name}`"));
     };
     if let Some(downward) = volume.get("downwardAPI") {
@@ -71,10 +62,12 @@ fn file<'g>(
 
 /// The key of a ConfigMap whose text is this file of the volume.
 fn key_of<'t>(volume: Node<'t>, file: &'t str) -> Result<&'t str, String> {
-    let Some(items) = volume.get("items") else { return Ok(file) };
-    item_with(items.items(), "path", file)
-        .and_then(|item| item.text_of("key"))
-        .ok_or_else(|| format!("the volume has no file `{file}`"))
+    if volume.get("items").is_none() {
+        return Ok(file);
+    }
+    let item = volume.item("items", "path", file);
+    let key = item.and_then(|item| item.text_of("key"));
+    key.ok_or_else(|| format!("the volume has no file `{file}`"))
 }
 
 fn of_annotation<'g>(
@@ -82,7 +75,8 @@ fn of_annotation<'g>(
     downward: Node<'g>,
     file: &str,
 ) -> Result<Option<Node<'g>>, String> {
-    let item = item_with(downward.list("items"), "path", file)
+    let item = downward
+        .item("items", "path", file)
         .ok_or_else(|| format!("the volume has no file `{file}`"))?;
     let field = item.text_of("fieldRef.fieldPath");
     let key =

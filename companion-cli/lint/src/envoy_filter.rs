@@ -68,9 +68,7 @@ impl<'g> Patch<'g> {
             context if context.starts_with("SIDECAR") => Some("sidecar"),
             _ => None,
         };
-        matches!((kind(self), kind(other)), (Some(one), Some(two)) if one == two)
-            || kind(self).is_none()
-            || kind(other).is_none()
+        kind(self).zip(kind(other)).is_none_or(|(one, two)| one == two)
     }
 }
 

@@ -56,14 +56,6 @@ pub(super) type Check = for<'g> fn(&'g Inputs, &mut Findings<'g>);
 /// The codes of a group of rules, each with its check.
 pub(super) type Checks = &'static [(&'static str, Check)];
 
-impl PartialEq for Rule {
-    fn eq(&self, other: &Self) -> bool {
-        self.code == other.code
-    }
-}
-
-impl Eq for Rule {}
-
 /// A place where a rule does not hold.
 #[derive(Debug, Clone)]
 pub struct Finding {

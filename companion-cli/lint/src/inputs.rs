@@ -83,7 +83,7 @@ pub(super) struct Inputs {
     /// The number of files from before a change, which come first; none if there is no change.
     pub(super) old_files: Option<u32>,
     /// The parts of the change; empty if there is no change.
-    changes: Vec<Part>,
+    pub(super) changes: Vec<Part>,
 }
 
 /// The inputs have all methods of their texts.
@@ -131,11 +131,6 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// The parts of the change; empty if there is no change.
-    pub(super) fn changes(&self) -> &[Part] {
-        &self.changes
-    }
-
     pub(super) fn filter_facts(&self) -> &[FilterFacts] {
         self.filter_facts.get_or_init(|| FilterFacts::all(self))
     }
@@ -180,11 +175,9 @@ fn holders(texts: &Texts, tree: u32) -> Vec<u32> {
 fn holds_text(node: Node<'_>) -> bool {
     let (Some(raw), Some(key)) = (node.raw(), node.key_text()) else { return false };
     let Kind::Scalar(text, _) = &raw.kind else { return false };
-    if key == "value" && is_bootstrap(node) {
-        return true;
-    }
     if key == "value" {
-        return text.trim_start().starts_with('{') && node.parent().is_some_and(is_string_value);
+        let is_json = text.trim_start().starts_with('{');
+        return is_bootstrap(node) || is_json && node.parent().is_some_and(is_string_value);
     }
     if ANNOTATIONS.contains(&key) || is_of_chart(node) {
         return true;

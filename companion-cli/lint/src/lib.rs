@@ -49,8 +49,7 @@ mod value;
 mod volumes;
 mod wasm_filter;
 
-pub use finding::Rule;
-pub use finding::{Finding, Severity};
+pub use finding::{Finding, Rule, Severity};
 pub use inputs::Assume;
 pub use sources::{LARGEST_FILE, LARGEST_SUM, SourceError, SourceFile, gather};
 
@@ -97,24 +96,23 @@ fn findings_of(inputs: &Inputs, rules: impl Iterator<Item = &'static Rule>) -> V
     }
     ignore::apply(inputs, &mut findings);
     leave_out_explained(&mut findings);
-    findings.sort_by(|one, two| {
-        let place = |finding: &Finding| (finding.source, finding.line, finding.column);
-        place(one)
-            .cmp(&place(two))
-            .then_with(|| one.rule.code.cmp(two.rule.code))
-            .then_with(|| one.message.cmp(&two.message))
-    });
-    findings.dedup_by(|one, two| {
-        (one.source, one.line, one.column, one.rule.code, &one.message)
-            == (two.source, two.line, two.column, two.rule.code, &two.message)
-    });
+    findings.sort_by(|one, two| key(one).cmp(&key(two)));
+    findings.dedup_by(|one, two| key(one) == key(two));
     findings
+}
+
+/// The order of findings. Two with the same key are one.
+fn key(finding: &Finding) -> ((u32, u32, u32), &str, &str) {
+    (place(finding), finding.rule.code, finding.message.as_str())
+}
+
+fn place(finding: &Finding) -> (u32, u32, u32) {
+    (finding.source, finding.line, finding.column)
 }
 
 /// Removes the schema's verdict where an error of another rule explains the problem. A warning
 /// removes none, because it does not say that the API server refuses the object.
 fn leave_out_explained(findings: &mut Vec<Finding>) {
-    let place = |finding: &Finding| (finding.source, finding.line, finding.column);
     let explains = |finding: &&Finding| {
         finding.rule.severity == Severity::Error && !rules::is_of_schema(finding.rule)
     };

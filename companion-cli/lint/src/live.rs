@@ -7,11 +7,9 @@ use std::fmt;
 /// An object of a cluster, at which findings are reported.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct ClusterObject {
-    /// Its kind.
     pub kind: String,
     /// Its namespace; none for an object of the whole cluster.
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
     /// The kind and name of the object that a controller made of it, if the finding is there.
     pub made: Option<String>,
@@ -70,9 +68,7 @@ pub struct Workload {
 /// A running pod.
 #[derive(Debug, Clone)]
 pub struct LivePod {
-    /// Its name.
     pub name: String,
-    /// Its settings.
     pub settings: PodSettings,
     /// The answer of its gate.
     pub gate: GateAnswer,
@@ -140,7 +136,6 @@ pub enum GateAnswer {
         count: String,
         /// Why the count is not exact.
         why: Option<String>,
-        /// The module's version.
         version: Option<String>,
     },
 }

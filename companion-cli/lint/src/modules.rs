@@ -60,7 +60,7 @@ pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Module<'_>, Gate, Pod<'_>)> {
         let own = gates.iter().filter(|(module, _)| match (module.reach(), &overlaid) {
             (Reach::Selector(mesh), Some(overlaid)) => mesh.may_select_gateway(overlaid),
             (Reach::Selector(mesh), None) => mesh.selects(namespace, &labels),
-            (Reach::Envoy { document }, _) => trees.contains(&document.0),
+            (Reach::Envoy { tree, .. }, _) => trees.contains(tree),
         });
         gated.extend(own.take(MOST_GATES).map(|(module, gate)| (*module, gate.clone(), pod)));
     }

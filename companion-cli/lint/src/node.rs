@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use super::plain::Meaning;
 use super::texts::{Texts, number};
+use super::value::MERGE;
 use laststream_base::time_span::milliseconds;
 use laststream_base::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
 
@@ -91,7 +92,7 @@ impl<'g> Node<'g> {
         let merges = merges.checked_sub(1)?;
         let merged = entries
             .iter()
-            .filter(|(key, _)| text(*key) == Some("<<"))
+            .filter(|(key, _)| text(*key) == Some(MERGE))
             .filter_map(|(_, value)| self.with(*value));
         merged.flat_map(Self::one_or_more).take(MOST_MERGED).find_map(|map| map.find(names, merges))
     }
@@ -179,13 +180,18 @@ impl<'g> Node<'g> {
         self.fields(path).into_iter().flat_map(Self::items)
     }
 
+    /// The first item of a list that has this text as the value of `key`.
+    pub(super) fn item(self, list: &str, key: &str, text: &str) -> Option<Self> {
+        self.list(list).find(|item| item.text_of(key) == Some(text))
+    }
+
     /// The nodes that a path leads to, in which `[]` stands for each item of a list, and `|` for
     /// fields of which each may be meant: `spec.containers[]|initContainers[].image`. An empty path
     /// leads to the node itself.
     pub(super) fn all(self, path: &'static str) -> Box<dyn Iterator<Item = Self> + 'g> {
         let steps = path.split('.').filter(|step| !step.is_empty());
         let itself: Box<dyn Iterator<Item = Self> + 'g> = Box::new(std::iter::once(self));
-        // Nothing is collected, because aliases can stand for millions of nodes.
+        // The items of one node at a time are collected: aliases can stand for millions of nodes.
         steps.fold(itself, |nodes, step| Box::new(nodes.flat_map(move |node| node.step(step))))
     }
 
@@ -289,9 +295,7 @@ impl<'g> Node<'g> {
         for node in self.upwards() {
             match (node.key_text(), node.raw()) {
                 (Some(key), _) => own.push(joint(key)),
-                (None, Some(raw))
-                    if raw.parent != NONE && node.parent().is_some_and(Self::is_list) =>
-                {
+                (None, Some(raw)) if node.parent().is_some_and(Self::is_list) => {
                     own.push(format!("[{}]", raw.index))
                 }
                 _ => {}

@@ -28,17 +28,13 @@ impl<'g> Object<'g> {
         version.split_once('/').map_or("", |(group, _)| group)
     }
 
-    fn metadata(self, key: &str) -> Option<&'g str> {
-        self.node.get("metadata")?.text_of(key)
-    }
-
     pub(super) fn name(self) -> &'g str {
-        self.metadata("name").unwrap_or_default()
+        self.node.text_of("metadata.name").unwrap_or_default()
     }
 
     /// The namespace; none if the manifest leaves it to `kubectl -n` or kustomize.
     pub(super) fn namespace(self) -> Option<&'g str> {
-        self.metadata("namespace")
+        self.node.text_of("metadata.namespace")
     }
 
     /// The revision of Istio that reads the object; none if the object names none.
@@ -97,10 +93,6 @@ impl<'g> Object<'g> {
     /// The targets of a policy of Envoy Gateway, also those that it selects by labels.
     pub(super) fn targets_and_selectors(self) -> impl Iterator<Item = Node<'g>> {
         self.node.all("spec.targetRefs[]|targetRef|targetSelectors[]")
-    }
-
-    pub(super) fn targets(self) -> Option<Node<'g>> {
-        self.spec()?.get("targetRefs").filter(|targets| targets.items().next().is_some())
     }
 }
 

@@ -22,16 +22,6 @@ impl Meaning {
             _ => Self::Text,
         }
     }
-
-    pub(super) fn noun(self) -> &'static str {
-        match self {
-            Self::Text => "a text",
-            Self::Null => "nothing at all",
-            Self::Bool(true) => "the boolean true",
-            Self::Bool(false) => "the boolean false",
-            Self::Number => "a number",
-        }
-    }
 }
 
 fn is_number(word: &str) -> bool {

@@ -10,6 +10,8 @@ use super::texts::Texts;
 pub(super) const DEFAULT_GRACE: u64 = 30;
 /// The path from the spec of a pod to its containers.
 pub(super) const CONTAINERS: &str = "containers[]|initContainers[]";
+/// The kind of an overlay.
+const OVERLAY: &str = "ConfigMap";
 
 #[derive(Clone, Copy)]
 pub(super) struct Pod<'g> {
@@ -22,17 +24,16 @@ pub(super) struct Pod<'g> {
 impl<'g> Pod<'g> {
     fn of(object: Object<'g>) -> Option<Self> {
         let template = Self::template_of(object)?;
-        Some(Self { object, template, spec: template.get("spec")? })
-    }
-
-    fn of_any(object: Object<'g>) -> Option<Self> {
-        Self::of(object).or_else(|| Self::of_overlay(object))
+        // An overlay may leave the spec as it is.
+        let overlay = || Some(template).filter(|_| object.kind == OVERLAY);
+        Some(Self { object, template, spec: template.get("spec").or_else(overlay)? })
     }
 
     /// A patch of a pod that has only metadata, such as annotations.
     fn of_metadata(object: Object<'g>) -> Option<Self> {
         let template = Self::template_of(object)?;
-        template.get("spec").is_none().then_some(Self { object, template, spec: template })
+        let is_patch = template.get("spec").is_none() && object.kind != OVERLAY;
+        is_patch.then_some(Self { object, template, spec: template })
     }
 
     fn template_of(object: Object<'g>) -> Option<Node<'g>> {
@@ -46,20 +47,14 @@ impl<'g> Pod<'g> {
             | "Rollout"
             | "Job" => object.node.fields("spec.template")?,
             "CronJob" => object.node.fields("spec.jobTemplate.spec.template")?,
+            OVERLAY => overlay_template(object)?,
             _ => return None,
         })
     }
 
-    /// The ConfigMap that Istio merges over the Deployment of a Gateway.
-    fn of_overlay(object: Object<'g>) -> Option<Self> {
-        let template = overlay_template(object)?;
-        let spec = template.get("spec").unwrap_or(template);
-        (object.kind == "ConfigMap").then_some(Self { object, template, spec })
-    }
-
     /// Whether this is an overlay, which Istio merges over the pods of a Gateway.
     pub(super) fn is_overlay(self) -> bool {
-        self.object.kind == "ConfigMap"
+        self.object.kind == OVERLAY
     }
 
     /// The namespace; none if the manifest has none, or if a class's overlay applies to all
@@ -163,7 +158,7 @@ pub(super) fn overlay_template(overlay: Object<'_>) -> Option<Node<'_>> {
 pub(super) const CLASS_LABEL: &str = "gateway.istio.io/defaults-for-class";
 
 pub(super) fn pods(texts: &Texts) -> impl Iterator<Item = Pod<'_>> {
-    objects(texts).filter_map(Pod::of_any)
+    objects(texts).filter_map(Pod::of)
 }
 
 /// The patches of pods that leave the spec as it is.
@@ -173,7 +168,7 @@ pub(super) fn metadata_patches(texts: &Texts) -> impl Iterator<Item = Pod<'_>> {
 
 /// The pod around a node, even if the node is in the text of an annotation.
 pub(super) fn pod_around(node: Node<'_>) -> Option<Pod<'_>> {
-    node.outwards().filter_map(Object::new).find_map(Pod::of_any)
+    node.outwards().filter_map(Object::new).find_map(Pod::of)
 }
 
 #[derive(Clone, Copy)]

@@ -20,13 +20,9 @@ pub(super) fn listener_filters<'g>(
 
 /// The PROXY protocol filters of all files, by their typed configuration.
 pub(super) fn header_filters(texts: &Texts) -> impl Iterator<Item = Node<'_>> {
-    texts
-        .keyed("@type")
-        .filter(|name| {
-            name.text()
-                .is_some_and(|text| text.ends_with("listener.proxy_protocol.v3.ProxyProtocol"))
-        })
-        .filter_map(Node::parent)
+    const TYPE: &str = "listener.proxy_protocol.v3.ProxyProtocol";
+    let is_it = |name: &Node<'_>| name.text().is_some_and(|text| text.ends_with(TYPE));
+    texts.keyed("@type").filter(is_it).filter_map(Node::parent)
 }
 
 /// Istio's setting for gateways: of the mesh, of a pod, or of a Gateway.

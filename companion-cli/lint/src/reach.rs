@@ -12,10 +12,10 @@ use super::texts::Texts;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     Selector(ProxySelector),
-    /// The one Envoy whose configuration has the part.
+    /// The one Envoy whose configuration has the part: the document's tree, and its root there.
     Envoy {
-        /// The tree, and the number of the document's root in it.
-        document: (u32, u32),
+        tree: u32,
+        root: u32,
     },
 }
 
@@ -39,9 +39,7 @@ impl Reach {
     pub(super) fn of(node: Node<'_>) -> Self {
         match patch_of(node) {
             Some(patch) => Self::Selector(ProxySelector::of(patch)),
-            None => Self::Envoy {
-                document: (node.tree, node.upwards().last().map_or(node.id, |root| root.id)),
-            },
+            None => Self::Envoy { tree: node.tree, root: node.upwards().last().unwrap_or(node).id },
         }
     }
 
@@ -57,33 +55,23 @@ impl Reach {
     pub(super) fn may_meet(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Selector(one), Self::Selector(two)) => one.may_meet(two),
-            (Self::Envoy { document: one }, Self::Envoy { document: two }) => one == two,
-            _ => false,
+            _ => self == other,
         }
     }
 }
 
 impl ProxySelector {
     pub(super) fn of(patch: Patch<'_>) -> Self {
-        let filter = patch.filter;
-        let targets = filter.targets().into_iter().flat_map(Node::items);
-        Self {
-            version: patch.proxy_version().and_then(Node::text).map(str::to_owned),
-            ..Self::selected(filter, filter.selector(), targets)
-        }
+        let version = patch.proxy_version().and_then(Node::text).map(str::to_owned);
+        Self { version, ..Self::selected(patch.filter, patch.filter.selector()) }
     }
 
     /// The criteria of a WasmPlugin or a ProxyConfig.
     pub(super) fn of_plugin(plugin: Object<'_>) -> Self {
-        let selector = plugin.node.fields("spec.selector.matchLabels");
-        Self::selected(plugin, selector, plugin.policy_targets())
+        Self::selected(plugin, plugin.node.fields("spec.selector.matchLabels"))
     }
 
-    pub(super) fn selected<'g>(
-        resource: Object<'g>,
-        selector: Option<Node<'g>>,
-        targets: impl Iterator<Item = Node<'g>>,
-    ) -> Self {
+    pub(super) fn selected<'g>(resource: Object<'g>, selector: Option<Node<'g>>) -> Self {
         let text =
             |node: Option<Node<'g>>| node.and_then(Node::text).unwrap_or_default().to_owned();
         let labels = selector.into_iter().flat_map(Node::entries);
@@ -92,7 +80,8 @@ impl ProxySelector {
             place: (resource.node.tree, resource.node.id),
             namespace: resource.namespace().map(str::to_owned),
             labels: labels.map(|(key, value)| (key.to_owned(), text(Some(value)))).collect(),
-            targets: targets
+            targets: resource
+                .policy_targets()
                 .map(|target| (text(target.get("kind")), text(target.get("name"))))
                 .collect(),
             version: None,

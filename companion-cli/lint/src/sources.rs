@@ -21,15 +21,13 @@ const DEEPEST_FOLDER: usize = 64;
 pub(super) const STDIN: &str = "<stdin>";
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// A file: its name and its text, or why it has none.
+/// A file: its name and its text.
 #[derive(Debug)]
 pub struct SourceFile {
     /// The name as given; `<stdin>` for standard input.
     pub name: String,
-    /// The text; none when it could not be decoded.
-    pub text: Option<String>,
-    /// The reason why there is no text, and the line of the error.
-    pub trouble: Option<(u32, String)>,
+    /// The text, or the line and the reason of the error if it cannot be decoded.
+    pub text: Result<String, (u32, String)>,
     /// The object of a cluster that the text is of; none for a file.
     pub(super) object: Option<ClusterObject>,
     /// The byte offsets of the beginnings of lines.
@@ -56,13 +54,10 @@ pub enum SourceError {
 impl SourceFile {
     /// Decodes a text.
     pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
-        let (text, trouble) = match decode(bytes) {
-            Ok(text) => (Some(text), None),
-            Err(trouble) => (None, Some(trouble)),
-        };
+        let text = decode(bytes);
         let ends = text.iter().flat_map(|text| text.match_indices('\n')).map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(ends).collect();
-        Self { name: name.into(), text, trouble, object: None, lines }
+        Self { name: name.into(), text, object: None, lines }
     }
 
     /// The JSON of a cluster's object.
@@ -81,7 +76,7 @@ impl SourceFile {
     pub(super) fn line(&self, number: u32) -> Option<&str> {
         let index = (number as usize).checked_sub(1)?;
         let end = self.lines.get(index + 1).copied();
-        let text = self.text.as_deref()?;
+        let text = self.text.as_deref().ok()?;
         let line = text.get(*self.lines.get(index)?..end.unwrap_or(text.len()))?;
         Some(line.trim_end_matches(['\n', '\r']).trim_start_matches('\u{feff}'))
     }

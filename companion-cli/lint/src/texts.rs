@@ -23,8 +23,6 @@ struct Text {
 enum Mapping {
     /// Each line is a line of the text around it, further right.
     Lines(Position),
-    /// The text is one line.
-    Inline(Position),
     /// The lines cannot be located: each position becomes that of the scalar.
     Point(Position),
 }
@@ -36,9 +34,6 @@ impl Mapping {
                 line: first.line.saturating_add(inner.line - 1),
                 column: first.column.saturating_add(inner.column - 1),
             },
-            Self::Inline(first) => {
-                Position { column: first.column.saturating_add(inner.column - 1), ..first }
-            }
             Self::Point(first) => first,
         }
     }
@@ -129,8 +124,8 @@ impl Texts {
         let quote = u32::from(style == Style::Quoted);
         match style {
             Style::Literal => Mapping::Lines(first_line(raw.start, inner)),
-            Style::Plain | Style::Quoted if !inner.contains('\n') => {
-                Mapping::Inline(Position { column: raw.start.column + quote, ..raw.start })
+            Style::Plain | Style::Quoted if !inner.contains(['\n', '\r']) => {
+                Mapping::Lines(Position { column: raw.start.column + quote, ..raw.start })
             }
             _ => Mapping::Point(raw.start),
         }

@@ -6,7 +6,7 @@ use super::node::Node;
 use super::plain::Meaning;
 
 /// The key whose value is merged into the map around it.
-const MERGE: &str = "<<";
+pub(super) const MERGE: &str = "<<";
 
 /// The JSON value that kubectl makes of a node: aliases and merge keys expanded, plain words read
 /// as YAML 1.1. None if the value is larger than `most` values or deeper than `depth`, because

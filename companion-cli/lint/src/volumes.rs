@@ -79,9 +79,8 @@ pub(super) fn image_volumes(texts: &Texts) -> impl Iterator<Item = ImageVolume<'
 /// The `mountPath` of a volume in the spec of a pod, or in values of the gateway chart, which have
 /// the mounts beside the volumes.
 fn mounted<'g>(spec: Node<'g>, volume: &str) -> Option<Node<'g>> {
-    let holders = spec.all(CONTAINERS).chain([spec]);
-    let mut mounts = holders.flat_map(|holder| holder.list("volumeMounts"));
-    mounts.find(|mount| mount.text_of("name") == Some(volume))?.get("mountPath")
+    let mut holders = spec.all(CONTAINERS).chain([spec]);
+    holders.find_map(|holder| holder.item("volumeMounts", "name", volume))?.get("mountPath")
 }
 
 /// The `mountPath` of a volume in an annotation, from the annotation beside that one.

@@ -38,11 +38,7 @@ impl Admin {
         self.request(Method::GET, path)
     }
 
-    pub(crate) fn post(&self, path: &str) -> Result<Response, String> {
-        self.request(Method::POST, path)
-    }
-
-    fn request(&self, method: Method, path: &str) -> Result<Response, String> {
+    pub(crate) fn request(&self, method: Method, path: &str) -> Result<Response, String> {
         self.http
             .request(method, &format!("{}{path}", self.url), &[], PATIENCE)
             .map_err(|trouble| trouble.to_string())

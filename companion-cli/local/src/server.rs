@@ -74,11 +74,7 @@ impl Server {
     }
 
     fn advance(&self, to: Phase) {
-        self.phase.send_if_modified(|phase| {
-            let is_later = to > *phase;
-            *phase = to.max(*phase);
-            is_later
-        });
+        self.phase.send_modify(|phase| *phase = to.max(*phase));
     }
 }
 

@@ -21,15 +21,14 @@ impl Arguments {
     pub(crate) fn shown() -> clap::Command {
         let whole = Self::command();
         let shown = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-        let shown = clap::Command::new(env!("CARGO_BIN_NAME"))
+        clap::Command::new(env!("CARGO_BIN_NAME"))
             .version(env!("CARGO_PKG_VERSION"))
             .about(whole.get_about().cloned().unwrap_or_default())
             .after_help(EXIT_CODES)
             .arg_required_else_help(true)
             .subcommand_required(true)
-            .subcommands(shown.collect::<Vec<_>>());
-        let template = overview::template(&shown);
-        shown.help_template(template)
+            .subcommands(shown.collect::<Vec<_>>())
+            .help_template(overview::TEMPLATE)
     }
 
     /// Whether this is the name of a hidden command. These still work.

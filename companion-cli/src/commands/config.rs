@@ -1,8 +1,8 @@
 //! `laststream config …`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use laststream_filter::{config, gate};
 
 use crate::commands::input::{LARGEST_TEXT, read};
@@ -21,26 +21,23 @@ pub(crate) enum Config {
         after_help = "Examples:\n  laststream config check configuration.json\n  echo '{\"scope\": \
             \"inbound\"}' | laststream config check -"
     )]
-    Check(Check),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Check {
-    /// The file with the configuration as JSON; `-` for standard input.
-    pub(crate) file: PathBuf,
+    Check {
+        /// The file with the configuration as JSON; `-` for standard input.
+        file: PathBuf,
+    },
 }
 
 pub(super) fn run(command: &Config, printer: &Printer) -> Ended {
     match command {
         Config::Schema => printer.value(&config::schema::schema()),
         Config::Openapi => printer.stdout_verbatim(gate::OPENAPI),
-        Config::Check(check) => return run_check(check, printer),
+        Config::Check { file } => return check(file, printer),
     }
     Ok(Exit::Fine)
 }
 
-fn run_check(check: &Check, printer: &Printer) -> Ended {
-    let text = read(&check.file, LARGEST_TEXT)?;
+fn check(file: &Path, printer: &Printer) -> Ended {
+    let text = read(file, LARGEST_TEXT)?;
     match config::parse(&text) {
         Ok(config) => {
             for warning in config.warnings() {

@@ -88,12 +88,9 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Ended {
         Output::Json => printer.value(outcome),
         Output::Text => printer.coloured(&table(outcome)),
     }
-    match written {
-        Some((file, Err(error))) => return Err(report_error(file, &error).into()),
-        Some((file, Ok(()))) => {
-            printer.status_line(&format!("the report is in `{}`", file.display()))
-        }
-        None => {}
+    if let Some((file, written)) = written {
+        written.map_err(|error| report_error(file, &error))?;
+        printer.status_line(&format!("the report is in `{}`", file.display()));
     }
     if outcome.surprises.is_empty() {
         return Ok(Exit::Fine);

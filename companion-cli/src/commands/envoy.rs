@@ -1,6 +1,6 @@
 //! `laststream envoy …`
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use laststream_local::envoy::{self, NEWEST, Version, Wanted};
 
 use crate::commands::{Ended, Exit, Printer};
@@ -16,23 +16,20 @@ pub(crate) enum Envoy {
         after_help = "Examples:\n  laststream envoy get\n  \"$(laststream envoy get 1.36.4)\" \
             --version"
     )]
-    Get(Get),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Get {
-    /// The version of Envoy.
-    #[arg(default_value_t = NEWEST)]
-    pub(crate) version: Version,
-    /// Downloads nothing. If no Envoy is on this machine, the command fails.
-    #[arg(long)]
-    pub(crate) offline: bool,
+    Get {
+        /// The version of Envoy.
+        #[arg(default_value_t = NEWEST)]
+        version: Version,
+        /// Downloads nothing. If no Envoy is on this machine, the command fails.
+        #[arg(long)]
+        offline: bool,
+    },
 }
 
 pub(super) fn run(command: &Envoy, printer: &Printer) -> Ended {
-    let Envoy::Get(get) = command;
-    let wanted = Wanted::version(get.version);
-    let wanted = Wanted { offline: get.offline || wanted.offline, ..wanted };
+    let Envoy::Get { version, offline } = command;
+    let mut wanted = Wanted::version(*version);
+    wanted.offline |= offline;
     let envoy = envoy::find_or_get(&wanted, printer)?;
     printer.stdout(&envoy.binary.display().to_string());
     Ok(Exit::Fine)

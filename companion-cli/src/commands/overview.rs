@@ -1,88 +1,46 @@
 //! The first page of the help: the commands by purpose, and answers to names that other programs
 //! have.
 
-use clap::Command;
+/// The template of the first page. A line may name several commands.
+pub(crate) const TEMPLATE: &str = concat!(
+    "\
+{about}
 
-/// A heading, and its commands with what they do. A line may name several commands.
-type Group = (&'static str, &'static [(&'static str, &'static str)]);
+{usage-heading} {usage}
+Start here: laststream demo
 
-const GROUPS: &[Group] = &[
-    (
-        "A first look",
-        &[
-            ("demo", "shows what is lost when a pod is deleted"),
-            ("run", "runs a real Envoy with the module in front of your app"),
-        ],
-    ),
-    (
-        "Installation",
-        &[
-            ("push", "publishes the module as an image"),
-            ("module", "writes the module to a file, for an Envoy without a mesh"),
-            ("render", "writes all manifests from one policy file"),
-            ("lint", "finds mistakes in manifests that lose requests"),
-            ("config", "checks the module's configuration; prints schemas"),
-            ("inspect", "tells which module an image or a file holds"),
-        ],
-    ),
-    (
-        "Operation",
-        &[
-            ("status, streams", "ask the gate, or those of many pods, what they wait for"),
-            ("rollout", "follows a rollout to its last stream"),
-            ("drain", "begins, cancels or forces a drain"),
-            ("prestop", "begins a drain and waits, as a stop hook does"),
-            ("wait", "waits until the gate is open"),
-            ("exec", "runs a Job's command beside a sidecar, and ends the sidecar"),
-        ],
-    ),
-    (
-        "Capacity",
-        &[
-            ("size", "proposes the times of a drain from real requests"),
-            ("deletion-cost", "lets a scale-down take the emptiest pod"),
-        ],
-    ),
-    (
-        "Tools",
-        &[
-            ("build", "compiles the module from a clone"),
-            ("envoy", "finds or downloads an Envoy"),
-            ("version", "prints versions and checksums"),
-            ("completions, man", "help for shells, manual pages"),
-        ],
-    ),
-];
+A first look:
+  demo            shows what is lost when a pod is deleted
+  run             runs a real Envoy with the module in front of your app
+Installation:
+  push            publishes the module as an image
+  module          writes the module to a file, for an Envoy without a mesh
+  render          writes all manifests from one policy file
+  lint            finds mistakes in manifests that lose requests
+  config          checks the module's configuration; prints schemas
+  inspect         tells which module an image or a file holds
+Operation:
+  status, streams ask the gate, or those of many pods, what they wait for
+  rollout         follows a rollout to its last stream
+  drain           begins, cancels or forces a drain
+  prestop         begins a drain and waits, as a stop hook does
+  wait            waits until the gate is open
+  exec            runs a Job's command beside a sidecar, and ends the sidecar
+Capacity:
+  size            proposes the times of a drain from real requests
+  deletion-cost   lets a scale-down take the emptiest pod
+Tools:
+  build           compiles the module from a clone
+  envoy           finds or downloads an Envoy
+  version         prints versions and checksums
+  completions, man help for shells, manual pages
 
-const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 a negative result, 2 the command failed, 64 wrong
-arguments. `laststream COMMAND --help` shows options and examples.";
-
-/// The template of the first page.
-pub(crate) fn template(program: &Command) -> String {
-    let mut lines = vec![
-        "{about}\n\n{usage-heading} {usage}".to_owned(),
-        "Start here: laststream demo\n".to_owned(),
-    ];
-    for (heading, commands) in GROUPS {
-        lines.push(format!("{heading}:"));
-        for (names, does) in *commands {
-            if names.split(", ").all(|name| program.find_subcommand(name).is_some()) {
-                lines.push(format!(
-                    "  {names:<16}{}{does}",
-                    if names.len() < 16 { "" } else { " " }
-                ));
-            }
-        }
-    }
-    lines.extend([
-        String::new(),
-        EXIT_CODES.to_owned(),
-        concat!("Documents: ", env!("CARGO_PKG_REPOSITORY"), "/tree/main/docs").to_owned(),
-        String::new(),
-    ]);
-    lines.join("\n")
-}
+arguments. `laststream COMMAND --help` shows options and examples.
+Documents: ",
+    env!("CARGO_PKG_REPOSITORY"),
+    "/tree/main/docs\n"
+);
 
 /// The error for a name that other programs have.
 pub(crate) fn way_out(name: &str) -> Option<&'static str> {
@@ -103,14 +61,17 @@ pub(crate) fn way_out(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Command;
+
     use super::*;
     use crate::commands::cli::Arguments;
 
     #[test]
     fn every_command_is_in_one_group_and_all_fit_on_a_screen() {
         let program = Arguments::shown();
-        let listed = GROUPS.iter().flat_map(|(_, commands)| *commands);
-        let listed: Vec<&str> = listed.flat_map(|(names, _)| names.split(", ")).collect();
+        let rows = TEMPLATE.lines().filter_map(|line| line.strip_prefix("  ")?.get(..16));
+        let listed: Vec<&str> = rows.flat_map(|names| names.trim_end().split(", ")).collect();
+        assert!(listed.iter().all(|name| program.find_subcommand(name).is_some()), "{listed:?}");
         for command in program.get_subcommands().map(Command::get_name) {
             let count = listed.iter().filter(|name| **name == command).count();
             assert!(count == 1 || command == "help", "{command}: {count}");

@@ -29,18 +29,13 @@ impl CalledAs {
 
     /// The command with the name that the user typed.
     pub(crate) fn name(self, command: Command) -> Command {
-        match self {
-            Self::Itself | Self::Completer => command,
-            Self::Plugin => command.bin_name("kubectl laststream"),
-        }
+        if self == Self::Plugin { command.bin_name("kubectl laststream") } else { command }
     }
 
     /// Rewrites the examples of a help text as the user types them.
     pub(crate) fn help(self, text: String) -> String {
-        match self {
-            Self::Itself | Self::Completer => text,
-            Self::Plugin => text.replace("\n  laststream ", "\n  kubectl laststream "),
-        }
+        let typed = |text: String| text.replace("\n  laststream ", "\n  kubectl laststream ");
+        if self == Self::Plugin { typed(text) } else { text }
     }
 }
 

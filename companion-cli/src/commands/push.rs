@@ -1,7 +1,5 @@
 //! `laststream push`
 
-mod moved_tags;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -9,10 +7,10 @@ use clap::Args;
 use laststream_base::digest::Digest;
 use laststream_base::env_vars;
 use laststream_module::analysis::{Kind, analyse};
-use laststream_module::{builtin, builtin_frames};
+use laststream_module::{builtin, builtin_frames, inspect};
 use laststream_oci::image::{Image, Reference, VARIANT};
 use laststream_oci::registry::credentials::Sources;
-use laststream_oci::registry::{Options, Registries};
+use laststream_oci::registry::{Options, Registries, Registry};
 use laststream_oci::sign;
 use serde_json::json;
 
@@ -139,7 +137,7 @@ impl Push {
         let mut moves = Vec::new();
         for (target, before) in registries.iter().zip(digests) {
             let Some(before) = before.filter(|before| before != after) else { continue };
-            let other = moved_tags::look(target, kind, printer);
+            let other = other_content(target, kind, printer);
             if let Some(other) = other.filter(|_| !self.replace) {
                 return Err(format!(
                     "{other}: push to another name, or give `--replace`\nnothing was published: no \
@@ -267,6 +265,26 @@ impl Push {
         }
         Ok(())
     }
+}
+
+/// Looks at the image that a tag points to before the push. Returns the reason to leave the tag
+/// there: the image holds something else than the module that is pushed.
+fn other_content(
+    (reference, registry): (&Reference, &Registry<'_>),
+    kind: Kind,
+    printer: &Printer,
+) -> Option<String> {
+    let found = inspect::image(registry, reference).map(|found| found.module);
+    let held = match found {
+        Ok(Some(module)) if module.kind == kind => None,
+        Ok(Some(module)) => Some(module.kind.to_string()),
+        Ok(None) => Some("no module of laststream".to_owned()),
+        Err(error) => {
+            printer.warning(&format!("`{reference}` cannot be looked at: {error}"));
+            None
+        }
+    };
+    held.map(|held| format!("`{reference}` holds {held}, and this push has {kind}"))
 }
 
 fn without_repetition<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {

@@ -15,7 +15,7 @@ use laststream_local::Server;
 use laststream_local::envoy::{self, NEWEST, Version, Wanted};
 use laststream_local::run::module::ModuleSource;
 use laststream_local::run::upstream::{self, Upstream};
-use laststream_local::run::watch::{SourcesSeen, Watch};
+use laststream_local::run::watch::{ChangeDetector, Watch};
 use laststream_local::run::{self, Drained, Runner, Setup, Step, StopRequests, echo};
 use laststream_policy::Policy;
 
@@ -139,7 +139,7 @@ impl Parts {
         let policy = read(&text, secret.is_some());
         let policy = self::policy(file, "the default policy", policy, printer)?;
         let (app, echo) = app(command, printer)?;
-        let sources = SourcesSeen::of(&source); // changes while it compiles are compiled next
+        let eye = ChangeDetector::of_module(&source); // changes while it compiles are compiled next
         let module = source.bytes(printer)?;
         let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer)?;
         let mut watches = Watches { has_secret: secret.is_some(), ..Watches::default() };
@@ -148,7 +148,7 @@ impl Parts {
                 command.policy.clone().map(|file| (file.clone(), Watch::policy(file, text)));
             let make = source.clone();
             let make = move || make.bytes(&Printer::default());
-            watches.module = Watch::module(&source, sources, module.clone(), make);
+            watches.module = eye.map(|eye| Watch::new(eye, module.clone(), make));
         }
         let setup = Setup {
             envoy: envoy.binary,

@@ -20,8 +20,7 @@ pub(crate) struct Version {
 }
 
 pub(super) fn run(version: &Version, printer: &Printer) -> Ended {
-    let module = builtin().map_err(str::to_owned).and_then(known);
-    let frames = builtin_frames().map_err(str::to_owned).and_then(known);
+    let (module, frames) = (known(builtin()), known(builtin_frames()));
     printer.result(version.output, &as_json(&module, &frames), &text(&module, &frames));
     Ok(Exit::Fine)
 }
@@ -32,16 +31,17 @@ struct BuiltinModule {
     digest: Digest,
 }
 
-fn known(bytes: &[u8]) -> Result<BuiltinModule, String> {
+/// A built-in module, or why there is none.
+type Known = Result<BuiltinModule, String>;
+
+fn known(bytes: Result<&[u8], &str>) -> Known {
+    let bytes = bytes?;
     let module = analyse(bytes)?;
     let image = Image::of(bytes, module.kind.annotations()).map_err(|error| error.to_string())?;
     Ok(BuiltinModule { module, digest: image.digest })
 }
 
-fn as_json(
-    module: &Result<BuiltinModule, String>,
-    frames: &Result<BuiltinModule, String>,
-) -> Value {
+fn as_json(module: &Known, frames: &Known) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "configuration": CONFIGURATION,
@@ -50,7 +50,7 @@ fn as_json(
     })
 }
 
-fn module_json(module: &Result<BuiltinModule, String>) -> Value {
+fn module_json(module: &Known) -> Value {
     match module {
         Ok(BuiltinModule { module, digest }) => json!({
             "version": module.version,
@@ -64,14 +64,14 @@ fn module_json(module: &Result<BuiltinModule, String>) -> Value {
     }
 }
 
-fn text(module: &Result<BuiltinModule, String>, frames: &Result<BuiltinModule, String>) -> String {
+fn text(module: &Known, frames: &Known) -> String {
     let own =
         format!("laststream     {}\nconfiguration  {CONFIGURATION}", env!("CARGO_PKG_VERSION"));
     let module = module_text("module", module);
     format!("{own}\n{module}\n{}", module_text("frames", frames))
 }
 
-fn module_text(name: &str, module: &Result<BuiltinModule, String>) -> String {
+fn module_text(name: &str, module: &Known) -> String {
     match module {
         Ok(BuiltinModule { module, digest }) => format!(
             "{name}         {}, configuration {}, {} bytes\n{name} sha256  \

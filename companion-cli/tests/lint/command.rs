@@ -66,9 +66,6 @@ fn findings_and_summary_are_separate_and_pipes_get_no_colours() -> Outcome {
     bad.stdout_contains("LS206.bad.yaml:")?.hides("\u{1b}")?;
     let good = lint(&["good"])?;
     assert_eq!((good.stdout.as_str(), good.stderr.trim()), ("", "1 file: nothing found"));
-    for format in ["json", "sarif"] {
-        lint(&["rules", "-o", format])?.json()?;
-    }
     Ok(())
 }
 
@@ -82,15 +79,8 @@ fn an_ignored_rule_hides_no_verdict_of_the_api_server() -> Outcome {
     lint(&[file, "--ignore", "LS111,LS007"])?.expect(0)?;
     let text = std::fs::read_to_string(folder(file))?;
     let commented = format!("# laststream-lint: ignore-file=LS111\n{text}");
-    run_with_input(&mut laststream(&["-"]), &commented)?.expect(1)?.stdout_contains("LS007")?;
-    Ok(())
-}
-
-#[test]
-fn standard_input_is_a_file_too() -> Outcome {
-    let text = std::fs::read_to_string(folder("rules").join("LS206.bad.yaml"))?;
-    let output = run_with_input(&mut laststream(&["-", "-o", "json"]), &text)?.expect(1)?;
-    assert_eq!(output.json()?["findings"][0]["file"], "<stdin>");
+    let said = run_with_input(&mut laststream(&["-"]), &commented)?.expect(1)?;
+    said.stdout_contains("LS007")?.stdout_contains("<stdin>:")?;
     Ok(())
 }
 

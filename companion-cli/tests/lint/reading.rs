@@ -49,14 +49,10 @@ fn unreadable_input_is_a_finding_with_the_reason() {
     ] {
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(30)]).into_owned();
         let findings = of(bytes);
-        assert_eq!(findings.len(), 1, "{shown}: {}", described(&findings));
-        assert_eq!(
-            (findings[0].rule.code, findings[0].line),
-            ("LS001", line),
-            "{shown}: {}",
-            findings[0].message
-        );
-        assert!(findings[0].message.contains(says), "{shown}: {}", findings[0].message);
+        let said = described(&findings);
+        assert_eq!(findings.len(), 1, "{shown}: {said}");
+        assert_eq!((findings[0].rule.code, findings[0].line), ("LS001", line), "{shown}: {said}");
+        assert!(findings[0].message.contains(says), "{shown}: {said}");
     }
 }
 
@@ -159,28 +155,23 @@ fn comments_can_ignore_rules() {
         "      # laststream-lint: ignore=LS101,LS602 it is a debugger\n\n      # yes\n      share",
     );
     let whole = format!("# laststream-lint: ignore-file=LS602\n{JOB}---\n{JOB}");
-    for text in [at_line, above, whole] {
-        assert_eq!(places(&of(text.clone())), [], "{text}");
-    }
-    let elsewhere = JOB.replace("metadata:", "# laststream-lint: ignore=LS602\nmetadata:");
-    let other = JOB.replace("true", "true # laststream-lint: ignore=LS601");
-    let far = JOB.replace("kind: Job", "kind: Job # laststream-lint: ignore=LS602");
-    for text in [elsewhere, other, far] {
-        assert_eq!(of(text.clone()).len(), 1, "{text}");
-    }
-}
-
-#[test]
-fn comments_can_ignore_rules_in_a_text_below_them() {
-    let text = |comment: &str| {
+    let in_a_text = |comment: &str| {
         format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n\
              {comment} \x20job.yaml: |\n{}",
             indented(JOB, 4)
         )
     };
-    assert_eq!(of(text("")).len(), 1);
-    assert_eq!(places(&of(text("  # laststream-lint: ignore=LS602\n"))), []);
+    let above_a_text = in_a_text("  # laststream-lint: ignore=LS602\n");
+    for text in [at_line, above, whole, above_a_text] {
+        assert_eq!(places(&of(text.clone())), [], "{text}");
+    }
+    let elsewhere = JOB.replace("metadata:", "# laststream-lint: ignore=LS602\nmetadata:");
+    let other = JOB.replace("true", "true # laststream-lint: ignore=LS601");
+    let far = JOB.replace("kind: Job", "kind: Job # laststream-lint: ignore=LS602");
+    for text in [elsewhere, other, far, in_a_text("")] {
+        assert_eq!(of(text.clone()).len(), 1, "{text}");
+    }
 }
 
 #[test]

@@ -89,6 +89,26 @@ fn a_hook_is_compared_with_the_gate_of_its_pod() {
 }
 
 #[test]
+fn a_hook_of_two_pods_by_an_alias_is_compared_with_both_gates() {
+    let of_web = |namespace: &str, deadline| {
+        gate(namespace, deadline).replace(&format!("app: {namespace}"), "app: web")
+    };
+    let deployment = "apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace:";
+    let proxy = format!("{{name: istio-proxy, image: auto, {}}}", hook(24));
+    let template = format!(
+        "metadata: {{labels: {{app: web}}, annotations: {{{}}}}}, \
+         spec: {{terminationGracePeriodSeconds: 70, containers: [{proxy}]}}",
+        drain(95)
+    );
+    let list = format!(
+        "apiVersion: v1\nkind: List\nitems:\n\
+         - {{{deployment} edge}}, spec: &web {{template: {{{template}}}}}}}\n\
+         - {{{deployment} shop}}, spec: *web}}\n"
+    );
+    finds(&[&of_web("edge", 23), &of_web("shop", 63), &list], &["LS553"]);
+}
+
+#[test]
 fn a_drain_time_applies_to_its_own_pods() {
     let (shop, orders) = (gate("shop", 63), gate("orders", 63));
     let annotated =

@@ -58,7 +58,7 @@ impl Change {
     }
 
     fn reached(&self, proxy: &RunningProxy) -> impl Iterator<Item = &super::reached::Reached> {
-        let parts = self.inputs.changes().iter().filter(|part| part.effect.replaces());
+        let parts = self.inputs.changes.iter().filter(|part| part.effect.replaces());
         parts.map(|part| &part.reached).filter(|reached| reached.has(proxy))
     }
 

@@ -29,7 +29,7 @@ const DISCOVERED: [&str; 9] = [
 ];
 
 pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
-    let Some(object) = pair.latest() else { return Vec::new() };
+    let object = pair.latest;
     let is_mesh_config = object.kind == "ConfigMap" && object.name().starts_with("istio");
     if !pair.differs("spec") && !pair.comes_or_goes() && !is_mesh_config {
         return Vec::new();
@@ -173,7 +173,8 @@ fn ports<'g>(pair: &Pair<'g>, fields: &[&str]) -> Vec<Found<'g>> {
         return Vec::new();
     };
     let node = pair.latest_field(&format!("spec.{changed}")).unwrap_or(old.node);
-    let what = format!("`{changed}` of {} `{}` {}", old.kind, old.name(), changes(pair));
+    let are = if pair.new.is_none() { "are removed" } else { "are changed" };
+    let what = format!("`{changed}` of {} `{}` {are}", old.kind, old.name());
     vec![(Effect::Listeners, node, what)]
 }
 
@@ -188,10 +189,6 @@ fn only_adds(pair: &Pair<'_>, field: &str) -> bool {
     let after: Vec<_> = after.into_iter().flat_map(Node::items).collect();
     let is_kept = |item| after.iter().any(|other| same(Some(item), Some(*other)));
     is_list && before.into_iter().flat_map(Node::items).all(is_kept)
-}
-
-fn changes(pair: &Pair<'_>) -> &'static str {
-    if pair.new.is_none() { "are removed" } else { "are changed" }
 }
 
 fn virtual_service<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {

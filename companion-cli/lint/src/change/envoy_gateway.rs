@@ -32,25 +32,19 @@ const FIELDS: &[(&str, Effect, &str)] = &[
 
 /// The effects of an object of Envoy Gateway; none for other kinds.
 pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
-    let Some(object) = pair.latest() else { return Vec::new() };
-    if object.kind == "EnvoyPatchPolicy" {
-        return vec![patches(pair, object)];
+    if pair.latest.kind == "EnvoyPatchPolicy" {
+        return vec![patches(pair)];
     }
     let is_moved = TARGETS.iter().any(|field| pair.differs(&format!("spec.{field}")));
     let fields = pair.keys("spec").into_iter().filter(|key| !TARGETS.contains(key));
-    fields.filter_map(|field| of_field(pair, object, field, is_moved)).collect()
+    fields.filter_map(|field| of_field(pair, field, is_moved)).collect()
 }
 
-fn of_field<'g>(
-    pair: &Pair<'g>,
-    object: Object<'g>,
-    field: &str,
-    is_moved: bool,
-) -> Option<Found<'g>> {
+fn of_field<'g>(pair: &Pair<'g>, field: &str, is_moved: bool) -> Option<Found<'g>> {
     let path = format!("spec.{field}");
     let [old, new] = pair.field(&path);
     let known = |name: &str| {
-        let mut rows = FIELDS.iter().filter(|(kind, ..)| *kind == object.kind);
+        let mut rows = FIELDS.iter().filter(|(kind, ..)| *kind == pair.latest.kind);
         rows.find(|(.., fields)| fields.split(' ').any(|own| own == name))
     };
     let (_, effect, _) = *known(field).or_else(|| known("*"))?;
@@ -75,13 +69,13 @@ fn only_metrics_differ(pair: &Pair<'_>) -> bool {
 }
 
 /// The effect of patches of Envoy's own configuration, by their type.
-fn patches<'g>(pair: &Pair<'g>, object: Object<'g>) -> Found<'g> {
+fn patches<'g>(pair: &Pair<'g>) -> Found<'g> {
     const PATCHES: &str = "spec.jsonPatches";
     let mut types = pair.field(PATCHES).into_iter().flatten().flat_map(Node::items);
     let is_of_listener =
         types.any(|patch| patch.text_of("type").is_none_or(|name| name.ends_with(".Listener")));
     let effect = if is_of_listener { Effect::GatewayFilters } else { Effect::NothingDrains };
-    (effect, pair.latest_field(PATCHES).unwrap_or(object.node), pair.words())
+    (effect, pair.latest_field(PATCHES).unwrap_or(pair.latest.node), pair.words())
 }
 
 /// Fields of an HTTPRoute's rules that need a filter in the listener.
@@ -92,9 +86,7 @@ const ROUTE_FILTERS: [&str; 2] = ["CORS", "ExtensionRef"];
 pub(super) fn of_route(pair: &Pair<'_>) -> Effect {
     let [old, new] = pair.field("spec").map(|spec| spec.map(needed).unwrap_or_default());
     let is_of_istio = |gateway: Object<'_>| gateway.gateway_class().starts_with("istio");
-    let texts = pair.latest().map(|route| route.node.texts);
-    let gateways = texts.into_iter().flat_map(|texts| of_kind(texts, "Gateway"));
-    let mut gateways = gateways.peekable();
+    let mut gateways = of_kind(pair.latest.node.texts, "Gateway").peekable();
     let is_of_istio = gateways.peek().is_some() && gateways.all(is_of_istio);
     if old == new || is_of_istio { Effect::NothingDrains } else { Effect::FirstFilter }
 }

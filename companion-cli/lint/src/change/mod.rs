@@ -28,10 +28,10 @@ const ON_WAYPOINTS: &str = "; on a waypoint the routes stand in the chain: it is
 pub(super) fn parts(inputs: &Inputs) -> Vec<Part> {
     let mut parts = Vec::new();
     for pair in pairs::changed(inputs) {
-        let Some(object) = pair.latest() else { continue };
+        let object = pair.latest;
         let is_of_envoy_gateway = object.group() == ENVOY_GATEWAY;
         for (effect, node, what) in effects::of(&pair) {
-            let reached = Reached::of(object, effect, node, inputs);
+            let mut reached = Reached::of(object, effect, node, inputs);
             let named = reached.describe(node, inputs);
             let on_waypoints = if effect == Effect::WaypointRoutes { ON_WAYPOINTS } else { "" };
             let time = if !effect.replaces() {
@@ -42,6 +42,7 @@ pub(super) fn parts(inputs: &Inputs) -> Vec<Part> {
                 reached.proxies.time_left(inputs)
             };
             let message = format!("{what}: {named}{on_waypoints}{time}");
+            reached.proxies.selector.targets = Vec::new(); // each part would have all of them
             parts.push(Part::new(effect, node, message, reached));
         }
     }

@@ -15,14 +15,11 @@ const DEEPEST: u32 = 200;
 pub(super) struct Pair<'g> {
     pub(super) old: Option<Object<'g>>,
     pub(super) new: Option<Object<'g>>,
+    /// The object after the change, or before the change if it was removed.
+    pub(super) latest: Object<'g>,
 }
 
 impl<'g> Pair<'g> {
-    /// The object after the change, or before the change if it was removed.
-    pub(super) fn latest(&self) -> Option<Object<'g>> {
-        self.new.or(self.old)
-    }
-
     fn side(object: Option<Object<'g>>, path: &str) -> Option<Node<'g>> {
         path.split('.').try_fold(object?.node, Node::get)
     }
@@ -57,8 +54,7 @@ impl<'g> Pair<'g> {
 
     /// The change in words.
     pub(super) fn words(&self) -> String {
-        let (kind, name) = self.latest().map_or(("", ""), |object| (object.kind, object.name()));
-        format!("{kind} `{name}` is {}", self.verb())
+        format!("{} `{}` is {}", self.latest.kind, self.latest.name(), self.verb())
     }
 
     /// The change as a word: new, removed or changed.
@@ -82,9 +78,11 @@ pub(super) fn changed(inputs: &Inputs) -> Vec<Pair<'_>> {
     let Some(old_files) = inputs.old_files else { return Vec::new() };
     let mut pairs: BTreeMap<_, Pair<'_>> = BTreeMap::new();
     for object in objects(inputs) {
-        let pair = pairs.entry(key(object)).or_insert(Pair { old: None, new: None });
+        let fresh = Pair { old: None, new: None, latest: object };
+        let pair = pairs.entry(key(object)).or_insert(fresh);
         let is_old = inputs.file_of(object.node.tree) < old_files;
         *(if is_old { &mut pair.old } else { &mut pair.new }) = Some(object);
+        pair.latest = pair.new.unwrap_or(object);
     }
     let differs = |pair: &Pair<'_>| {
         let [old, new] = [pair.old, pair.new].map(|object| object.map(|object| object.node));

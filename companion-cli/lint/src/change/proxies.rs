@@ -30,7 +30,11 @@ impl Proxies {
     pub(super) fn of(object: Object<'_>) -> Self {
         let is_of_namespace =
             object.namespace() != Some(ROOT_NAMESPACE) && !EVERYWHERE.contains(&object.kind);
-        let selector = ProxySelector::selected(object, selector(object), object.policy_targets());
+        let labels = selector(object);
+        let mut selector = ProxySelector::selected(object, labels);
+        // A value that is no text must not hide the proxies that the object reaches without it.
+        let value = |key: &str| labels.and_then(|labels| labels.get(key));
+        selector.labels.retain(|(key, _)| value(key).and_then(Node::text).is_some());
         Self { selector, is_of_namespace }
     }
 

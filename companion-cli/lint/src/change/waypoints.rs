@@ -18,11 +18,9 @@ pub(super) fn of_virtual_service(pair: &Pair<'_>) -> Effect {
 /// The effect of a route. Waypoints get routes whose parent is a Service, not a Gateway. A parent
 /// without `kind` is a Gateway.
 pub(super) fn of_route(pair: &Pair<'_>) -> Effect {
-    let parents = pair.field("spec").into_iter().flatten();
-    let mut kinds = parents
-        .flat_map(|spec| spec.list("parentRefs"))
-        .map(|parent| parent.get("kind").and_then(Node::value));
-    if kinds.any(|kind| kind.is_some_and(|kind| kind != "Gateway")) {
+    let specs = pair.field("spec").into_iter().flatten();
+    let mut kinds = specs.flat_map(|spec| spec.all("parentRefs[].kind")).filter_map(Node::value);
+    if kinds.any(|kind| kind != "Gateway") {
         Effect::WaypointRoutes
     } else {
         envoy_gateway::of_route(pair)

@@ -25,24 +25,24 @@ fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
         Some('b') => out.push_str(r"(?-u:\b)"),
         Some('B') => out.push_str(r"(?-u:\B)"),
         Some(name) => match set(name) {
-            Some((set, true)) => out.push_str(&format!("[{set}]")),
-            Some((set, false)) => out.push_str(&format!("[^{set}]")),
+            Some(set) => out.push_str(&set),
             None => other_escape(name, rest, out),
         },
         None => out.push('\\'),
     }
 }
 
-/// The characters of `\d`, `\s` or `\w`, which are ASCII in Go, and whether the escape matches
-/// them; `\D`, `\S` and `\W` match all others.
-fn set(name: char) -> Option<(&'static str, bool)> {
+/// The class of `\d`, `\s` or `\w`, which are ASCII in Go; `\D`, `\S` and `\W` match all other
+/// characters.
+fn set(name: char) -> Option<String> {
     let set = match name.to_ascii_lowercase() {
         'd' => "0-9",
         's' => r"\t\n\f\r ",
         'w' => "0-9A-Za-z_",
         _ => return None,
     };
-    Some((set, name.is_ascii_lowercase()))
+    let not = if name.is_ascii_lowercase() { "" } else { "^" };
+    Some(format!("[{not}{set}]"))
 }
 
 /// Translates an escape that is not a set. In Go an escaped punctuation character is a literal; in
@@ -134,8 +134,7 @@ fn named(rest: &mut Peekable<Chars<'_>>, out: &mut String) -> bool {
 fn class_escape(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     let Some(name) = rest.next() else { return };
     match set(name) {
-        Some((set, true)) => out.push_str(set),
-        Some((set, false)) => out.push_str(&format!("[^{set}]")),
+        Some(set) => out.push_str(&set),
         None => {
             other_escape(name, rest, out);
             if !matches!(name, 'p' | 'P') {

@@ -185,8 +185,6 @@ mod tests {
         for schema in [words, nested] {
             assert!(accepts(&schema, &json!("SOME")) && !accepts(&schema, &json!("all")));
         }
-        let digits = json!({ "type": "string", "pattern": r"^\d+$" });
-        assert!(accepts(&digits, &json!("123")) && !accepts(&digits, &json!("١٢٣")));
         let domain = json!({ "type": "string", "pattern": r"^(\w{1,63}\.){1,253}$" });
         assert!(accepts(&domain, &json!("a.b.")), "too large with classes of Unicode");
     }

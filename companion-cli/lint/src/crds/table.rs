@@ -176,23 +176,38 @@ impl Definitions {
         kind: &str,
         istio: Option<(u32, u32)>,
     ) -> Lookup {
-        let is_own = |own: &&Definition| (&*own.group, &*own.kind) == (group, kind);
-        let mut known: Vec<Definition> = self.0.iter().filter(is_own).cloned().collect();
-        if known.is_empty() {
-            let lines = lines_of(group, istio);
-            if lines.is_empty() {
-                return Lookup::UnknownGroup;
-            }
-            known = lines.iter().filter(|line| line[1] == kind).map(definition).collect();
-            if known.is_empty() {
-                return Lookup::UnknownKind(lines.iter().map(|line| line[1].to_owned()).collect());
-            }
+        let own: Vec<Definition> = self
+            .0
+            .iter()
+            .filter(|own| (&*own.group, &*own.kind) == (group, kind))
+            .cloned()
+            .collect();
+        if !own.is_empty() {
+            return chosen(own, version);
         }
-        let versions = known.iter().flat_map(|known| known.versions.clone()).collect();
-        let is_served = |known: &Definition| known.versions.iter().any(|served| served == version);
-        let served = known.into_iter().find(is_served);
-        served.map_or(Lookup::UnknownVersion(versions), |known| Lookup::Found(Box::new(known)))
+        let lines = lines_of(group, istio);
+        if lines.is_empty() {
+            return Lookup::UnknownGroup;
+        }
+        let of_kind: Vec<_> = lines.iter().filter(|line| line[1] == kind).collect();
+        if of_kind.is_empty() {
+            return Lookup::UnknownKind(lines.iter().map(|line| line[1].to_owned()).collect());
+        }
+        let is_served = |line: &&&[&str; 5]| line[2].split(',').any(|served| served == version);
+        match of_kind.iter().find(is_served) {
+            Some(line) => Lookup::Found(Box::new(definition(line))),
+            None => Lookup::UnknownVersion(
+                of_kind.iter().flat_map(|line| line[2].split(',')).map(str::to_owned).collect(),
+            ),
+        }
     }
+}
+
+fn chosen(definitions: Vec<Definition>, version: &str) -> Lookup {
+    let versions = definitions.iter().flat_map(|known| known.versions.clone()).collect();
+    let found =
+        definitions.into_iter().find(|known| known.versions.iter().any(|served| served == version));
+    found.map_or(Lookup::UnknownVersion(versions), |known| Lookup::Found(Box::new(known)))
 }
 
 /// The lines of a group in one release: for Istio's groups the newest release that is not newer

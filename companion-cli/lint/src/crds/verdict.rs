@@ -170,25 +170,17 @@ impl Validators {
 
 /// The fault of an object whose name is missing or invalid. `generateName` may replace the name.
 fn unnamed(object: Object<'_>) -> Option<Violation<'_>> {
-    let metadata = object.node.get("metadata");
-    let named = |key| metadata.and_then(|metadata| metadata.get(key)).and_then(Node::value);
-    let node = metadata.unwrap_or(object.node);
-    let name = match (named("name"), named("generateName")) {
-        (None, Some(_)) => return None,
-        (None, None) => {
-            let message = "`metadata.name` is missing".to_owned();
-            return Some(Violation { fault: Fault::WrongValue, node, message });
+    let node = place(object.node, "metadata");
+    let named = |path| object.node.fields(path).and_then(Node::value);
+    let (node, message) = match (named("metadata.name"), named("metadata.generateName")) {
+        (None, None) => (node, "`metadata.name` is missing".to_owned()),
+        (Some(name), _) if names::subdomain(name).is_err() => {
+            let form = "small letters, digits, `-` and `.` between them";
+            (place(node, "name"), format!("`{name}` is not the name of an object: {form}"))
         }
-        (Some(name), _) => name,
+        _ => return None,
     };
-    let message = format!(
-        "`{name}` is not the name of an object: small letters, digits, `-` and `.` between them"
-    );
-    names::subdomain(name).is_err().then(|| Violation {
-        fault: Fault::WrongValue,
-        node: place(node, "name"),
-        message,
-    })
+    Some(Violation { fault: Fault::WrongValue, node, message })
 }
 
 /// The child with this key, or the node itself if there is none.

@@ -69,7 +69,7 @@ fn physical(finding: &Finding, base: Option<&Path>) -> Value {
 fn result(finding: &Finding, all: &[&Rule], base: Option<&Path>) -> Value {
     value!({
         "ruleId": finding.rule.code,
-        "ruleIndex": all.iter().position(|rule| *rule == finding.rule),
+        "ruleIndex": all.iter().position(|rule| rule.code == finding.rule.code),
         "level": level(finding.rule.severity),
         "message": { "text": format!("{}. {}", finding.message, finding.rule.fix) },
         "locations": [{

@@ -23,7 +23,7 @@ pub(super) const CHECKS: Checks = &[
 ];
 
 fn report<'g>(effect: Effect, inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for part in inputs.changes().iter().filter(|part| part.effect == effect) {
+    for part in inputs.changes.iter().filter(|part| part.effect == effect) {
         findings.at(part.node(inputs), part.message.clone());
     }
 }

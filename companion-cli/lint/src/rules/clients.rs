@@ -8,7 +8,8 @@ use super::scheme_filters::{
     restorers, writers,
 };
 use super::trust::{
-    has_hops, is_removed, is_removed_somewhere, keeps, stands_at_sidecar, uses_remote_address,
+    NOT_REMOVED, has_hops, is_removed, is_removed_somewhere, keeps, stands_at_sidecar,
+    uses_remote_address,
 };
 use crate::envoy_filter::{Patch, patch_of};
 use crate::finding::{Checks, Findings};
@@ -204,7 +205,6 @@ fn mixed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    const KEPT: &str = "no early header mutation of these files removes `x-forwarded-proto`";
     let mutations = mutations(inputs);
     let restorers: Vec<_> = restorers(inputs).collect();
     let mut seen = None;
@@ -214,7 +214,7 @@ fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             || writers(inputs).any(|writer| writer.may_meet(&place));
         let removed = is_removed(&mutations, |helper| helper.may_meet(&place));
         if restores && !removed && seen != Some(list) {
-            findings.at(list, KEPT);
+            findings.at(list, NOT_REMOVED);
         }
         seen = Some(list);
     }
@@ -229,7 +229,7 @@ fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     };
     let is_written = writers(inputs).next().is_some();
     for (_, detection) in detections(inputs).filter(|(policy, _)| is_written || restores(policy)) {
-        findings.at(detection, KEPT);
+        findings.at(detection, NOT_REMOVED);
     }
 }
 

@@ -53,7 +53,7 @@ fn not_cleared<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn half_replaced<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let names = |nodes: &[Node<'g>]| -> HashSet<&'g str> {
-        let patched = nodes.iter().copied().filter_map(patched_filter);
+        let patched = nodes.iter().filter_map(|node| patch_of(*node)?.value());
         patched.filter_map(|filter| filter.text_of("name")).collect()
     };
     let tellers: Vec<_> = peer_info_filters(inputs).iter().map(|teller| teller.node).collect();
@@ -79,11 +79,6 @@ fn half_replaced<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(place, why);
         }
     }
-}
-
-/// The filter that a patch adds, around one of its nodes.
-fn patched_filter(node: Node<'_>) -> Option<Node<'_>> {
-    patch_of(node)?.value()
 }
 
 /// The name of the HTTP filter that a patch replaces or removes.

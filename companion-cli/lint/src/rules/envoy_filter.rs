@@ -227,9 +227,8 @@ fn no_selector<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for filter in envoy_filters(inputs) {
         let named = filter.namespace().is_none_or(|namespace| namespace != ROOT_NAMESPACE);
         let spec = filter.spec().filter(|spec| spec.get("configPatches").is_some());
-        if let Some(spec) =
-            spec.filter(|_| named && filter.selector().is_none() && filter.targets().is_none())
-        {
+        let selects = filter.selector().is_some() || filter.policy_targets().next().is_some();
+        if let Some(spec) = spec.filter(|_| named && !selects) {
             findings.at(spec, "there is neither a `workloadSelector` with labels nor `targetRefs`");
         }
     }

@@ -8,7 +8,7 @@ use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, gates};
 use crate::node::Node;
-use crate::objects::{Object, object_of, of_kind, referred};
+use crate::objects::{Object, near, object_of, of_kind, referred};
 use laststream_filter::config::wire::Gate;
 use patch::{grace_below_deadline, hook_below_deadline, mixed_hook, unknown_field};
 
@@ -67,7 +67,7 @@ fn is_json_merge(proxy: Object<'_>) -> bool {
 /// The node of the patch that removes the shutdown manager from the pod.
 fn deleted_manager(proxy: Object<'_>) -> Option<Node<'_>> {
     let containers = pod_of(proxy)?.get("containers")?;
-    let manager = named(pod_of(proxy)?, "shutdown-manager");
+    let manager = pod_of(proxy)?.item("containers", "name", "shutdown-manager");
     if is_json_merge(proxy) {
         return Some(containers).filter(|_| manager.is_none());
     }
@@ -80,13 +80,9 @@ fn pod_of(proxy: Object<'_>) -> Option<Node<'_>> {
     patched(proxy)?.fields("spec.template.spec")
 }
 
-fn named<'g>(pod: Node<'g>, name: &'static str) -> Option<Node<'g>> {
-    pod.list("containers").find(|container| container.text_of("name") == Some(name))
-}
-
 /// The stop hook of Envoy.
 fn hook_of(proxy: Object<'_>) -> Option<Node<'_>> {
-    named(pod_of(proxy)?, "envoy")?.fields("lifecycle.preStop")
+    pod_of(proxy)?.item("containers", "name", "envoy")?.fields("lifecycle.preStop")
 }
 
 /// Counters in EnvoyExtensionPolicies: the policy, and the index in its list.
@@ -113,22 +109,26 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for Placed { module, proxy, .. } in placed(inputs) {
         let own = module.vm_id();
         let gateways = gateways_of(inputs, proxy);
-        let expected: Vec<VmId<'_>> = counters(inputs)
-            .filter(|(policy, _)| policy.is_near(proxy))
-            .filter(|(policy, _)| policy.may_target_one_of(&gateways))
-            .map(|(policy, index)| VmId {
-                namespace: policy.namespace().or(proxy.namespace()),
-                rest: format!("/{}/wasm/{index}", policy.name()),
+        // A namespace that the manifests leave to kubectl or kustomize may be any.
+        let expected: Vec<(Option<&str>, String)> = counters(inputs)
+            .filter(|(policy, _)| policy.is_near(proxy) && policy.may_target_one_of(&gateways))
+            .map(|(policy, index)| {
+                let namespace = policy.namespace().or(proxy.namespace());
+                (namespace, format!("{}/wasm/{index}", policy.name()))
             })
             .collect();
-        let agrees = if expected.is_empty() {
-            own.starts_with(POLICY)
-        } else {
-            expected.iter().any(|expected| expected.is(own))
-        };
+        let agrees = own.strip_prefix(POLICY).is_some_and(|rest| {
+            let (namespace, rest) = rest.split_once('/').unwrap_or_default();
+            let is_it = |(known, expected): &(Option<&str>, String)| {
+                expected == rest && !namespace.is_empty() && near(*known, Some(namespace))
+            };
+            expected.is_empty() || expected.iter().any(is_it)
+        });
         if !agrees {
-            let expected =
-                expected.first().map_or_else(|| format!("{POLICY}…"), |first| first.text());
+            let expected = expected.first().map_or("…".to_owned(), |(namespace, rest)| {
+                format!("{}/{rest}", namespace.unwrap_or("NAMESPACE"))
+            });
+            let expected = format!("{POLICY}{expected}");
             findings
                 .at(module.vm_id_place(), format!("`{own}` is not the counter's: `{expected}`"));
         }
@@ -137,28 +137,6 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// The beginning of the vm_id that Envoy Gateway makes of an EnvoyExtensionPolicy.
 const POLICY: &str = "envoyextensionpolicy/";
-
-/// The vm_id of a counter.
-struct VmId<'g> {
-    /// None if the manifest leaves it to kubectl or kustomize: any namespace then fits.
-    namespace: Option<&'g str>,
-    rest: String,
-}
-
-impl VmId<'_> {
-    fn is(&self, text: &str) -> bool {
-        let namespace =
-            text.strip_prefix(POLICY).and_then(|text| text.strip_suffix(self.rest.as_str()));
-        namespace.is_some_and(|namespace| match self.namespace {
-            Some(own) => own == namespace,
-            None => !namespace.is_empty() && !namespace.contains('/'),
-        })
-    }
-
-    fn text(&self) -> String {
-        format!("{POLICY}{}{}", self.namespace.unwrap_or("NAMESPACE"), self.rest)
-    }
-}
 
 /// The Gateways of these files that name an EnvoyProxy.
 fn gateways_of<'g>(inputs: &'g Inputs, proxy: Object<'g>) -> Vec<&'g str> {

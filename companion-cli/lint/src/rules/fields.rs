@@ -2,9 +2,7 @@
 
 use crate::finding::Findings;
 use crate::node::{Node, camel};
-
-/// The key that takes in other maps.
-const MERGE: &str = "<<";
+use crate::value::MERGE;
 
 /// Maps to check: the path to them, the words for one of them, and its fields.
 pub(super) type Maps = &'static [(&'static str, &'static str, &'static str)];

@@ -22,7 +22,7 @@ pub(super) fn hides_objects(rule: &Rule) -> bool {
 
 fn unreadable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (number, source) in (0_u32..).zip(&inputs.sources) {
-        if let Some((line, why)) = &source.trouble {
+        if let Err((line, why)) = &source.text {
             findings.in_file(number, Position { line: *line, column: 1 }, why.clone());
         }
         for slip in &inputs.tree(number).errors {
@@ -73,11 +73,16 @@ fn word_for_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     places.sort_by_key(|node| (node.tree, node.id));
     places.dedup();
     for node in places {
-        let Some(meaning @ (Meaning::Bool(_) | Meaning::Number)) = node.meaning() else { continue };
+        let noun = match node.meaning() {
+            Some(Meaning::Bool(true)) => "the boolean true",
+            Some(Meaning::Bool(false)) => "the boolean false",
+            Some(Meaning::Number) => "a number",
+            _ => continue,
+        };
         if !in_object(node) {
             continue;
         }
-        let (text, noun) = (node.text().unwrap_or_default(), meaning.noun());
+        let text = node.text().unwrap_or_default();
         let (what, hint) = match is_secret(node) {
             true => ("this".to_owned(), String::new()),
             false => (format!("`{text}`"), format!(": write \"{text}\"")),

@@ -116,7 +116,8 @@ pub(super) fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'
     let parts = SplitPods::of(inputs);
     for (.., pod) in gated_pods(inputs) {
         let statistics = statistics_of(&parts.with_others(pod), &of_mesh);
-        if let Some(missing) = missing(&statistics) {
+        let is_named = |name: &&str| statistics.iter().any(|text| text.contains(name));
+        if let Some(missing) = ENVOY_COUNT_STATS.into_iter().find(|name| !is_named(name)) {
             let place = pod
                 .annotation(SUFFIXES)
                 .or_else(|| pod.template.get("metadata"))
@@ -145,11 +146,4 @@ fn statistics_of<'g>(parts: &[Pod<'g>], of_mesh: &[Node<'g>]) -> Vec<&'g str> {
         }
     }
     statistics
-}
-
-/// The first statistic of Envoy's own count that none of these texts names.
-fn missing(texts: &[&str]) -> Option<&'static str> {
-    ENVOY_COUNT_STATS
-        .into_iter()
-        .find(|statistic| !texts.iter().any(|text| text.contains(statistic)))
 }

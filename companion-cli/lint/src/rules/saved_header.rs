@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
 
 use super::scheme_filters::{
-    FORWARDED_PROTO, Restorer, SupportingFilter, matcher_around, mutations, mutations_before,
-    removes, restorers, writers,
+    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, removes,
+    restorers, writers,
 };
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
@@ -21,35 +21,21 @@ struct Reader<'g> {
     header: String,
     /// The node for a finding about the filter.
     place: Node<'g>,
-    kind: Kind<'g>,
+    /// Whether a mutation may be in front of the filter.
+    may_meet: Box<dyn Fn(&SupportingFilter<'g>) -> bool + 'g>,
 }
 
-enum Kind<'g> {
-    /// laststream's filter.
-    Restorer(Box<Restorer<'g>>),
-    /// One of Envoy's own filters.
-    Native(SupportingFilter<'g>),
-}
-
-impl<'g> Reader<'g> {
-    /// Whether the mutation may be in front of the reader.
-    fn may_meet(&self, helper: &SupportingFilter<'g>) -> bool {
-        match &self.kind {
-            Kind::Restorer(restorer) => restorer.may_meet(helper),
-            Kind::Native(filter) => helper.may_meet(filter),
-        }
-    }
-}
-
-fn readers(inputs: &Inputs) -> Vec<Reader<'_>> {
+/// laststream's filters, and Envoy's own.
+fn readers<'g>(inputs: &'g Inputs) -> Vec<Reader<'g>> {
     let restorers = restorers(inputs).filter_map(|restorer| {
-        let header = saved_header(&restorer.proto)?;
-        Some(Reader { header, place: restorer.place, kind: Kind::Restorer(Box::new(restorer)) })
+        let (header, place) = (saved_header(&restorer.proto)?, restorer.place);
+        let may_meet = move |helper: &SupportingFilter<'g>| restorer.may_meet(helper);
+        Some(Reader { header, place, may_meet: Box::new(may_meet) })
     });
-    let native = native_readers(inputs).into_iter().map(|filter| Reader {
-        header: ORIGINAL_HEADER.into(),
-        place: filter.node,
-        kind: Kind::Native(filter),
+    let native = native_readers(inputs).into_iter().map(|filter| {
+        let place = filter.node;
+        let may_meet = move |helper: &SupportingFilter<'g>| helper.may_meet(&filter);
+        Reader { header: ORIGINAL_HEADER.into(), place, may_meet: Box::new(may_meet) }
     });
     restorers.chain(native).collect()
 }
@@ -121,7 +107,7 @@ fn not_saved<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let mut first = None;
         let is_saved = mutations
             .iter()
-            .filter(|helper| reader.may_meet(helper))
+            .filter(|helper| (reader.may_meet)(helper))
             .filter_map(|helper| append_of(helper.node, &reader.header))
             .any(|append| {
                 let why = saves_nothing(append);
@@ -148,7 +134,7 @@ fn forgeable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for helper in mutations(inputs) {
         let read = readers
             .iter()
-            .filter(|reader| reader.may_meet(&helper))
+            .filter(|reader| (reader.may_meet)(&helper))
             .map(|reader| reader.header.as_str())
             .find_map(|header| Some((append_of(helper.node, header)?, header)));
         let Some((append, header)) = read else { continue };

@@ -157,7 +157,9 @@ impl<'g> SupportingFilter<'g> {
     /// Whether it applies to the module: in a mesh on the same proxies, in a plain Envoy in the
     /// same chain.
     pub(super) fn applies_to(&self, module: Module<'g>) -> bool {
-        self.reach.may_meet(module.reach()) && self.may_be_in(connection_manager(module.typed))
+        let in_mesh = matches!(self.reach, Reach::Selector(_));
+        self.reach.may_meet(module.reach())
+            && (in_mesh || self.may_be_in(connection_manager(module.typed)))
     }
 
     /// Whether both may be in one chain: in a mesh on the same proxies, in a plain Envoy in the

@@ -125,7 +125,8 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-const NOT_REMOVED: &str = "no early header mutation of these files removes `x-forwarded-proto`";
+pub(super) const NOT_REMOVED: &str =
+    "no early header mutation of these files removes `x-forwarded-proto`";
 
 const ONLY_REMOVED: &str = "no early header mutation of these files overwrites \
     `x-forwarded-proto`, and Envoy writes https in place of a removed one over mTLS";

@@ -71,7 +71,7 @@ fn no_file<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             continue;
         }
         let holds = |node| volumes.within(node).iter().any(|volume| volume.holds(path));
-        if filter.targets().is_some() && !overlays.iter().any(|spec| holds(*spec)) {
+        if filter.policy_targets().next().is_some() && !overlays.iter().any(|spec| holds(*spec)) {
             overlays.first().into_iter().for_each(|spec| findings.at(*spec, lacking(path)));
         }
         for pod in pods.iter().filter(|pod| mesh.selects(pod.namespace(), &pod.labels())) {

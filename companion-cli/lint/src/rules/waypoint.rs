@@ -8,7 +8,6 @@ use crate::envoy_filter::{envoy_filters, patches};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, gates};
-use crate::node::Node;
 use crate::objects::of_kind;
 use crate::overlaid::Overlaid;
 use crate::reach::Reach;
@@ -39,10 +38,9 @@ fn unreadable_bootstrap<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn gates_of_waypoints(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Gate)> {
     let parts: Vec<BootstrapPart<'_>> = bootstraps(inputs).collect();
     gates(inputs).filter(move |(module, gate)| {
-        let Reach::Envoy { document } = module.reach() else { return false };
-        let is_here = |part: &&BootstrapPart<'_>| {
-            matches!(part.root, Ok(Some(root)) if root.tree == document.0)
-        };
+        let Reach::Envoy { tree, .. } = module.reach() else { return false };
+        let is_here =
+            |part: &&BootstrapPart<'_>| matches!(part.root, Ok(Some(root)) if root.tree == *tree);
         gate.scopes.contains(&Scope::Inbound)
             && parts.iter().find(is_here).is_some_and(|part| {
                 part.pod.is_overlay() && Overlaid::by(inputs, part.pod).may_be_of(WAYPOINTS)
@@ -80,7 +78,7 @@ fn envoy_filter_for_waypoint<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>
         );
     }
     for filter in envoy_filters(inputs) {
-        for target in filter.targets().into_iter().flat_map(Node::items) {
+        for target in filter.policy_targets() {
             let text = |key| target.text_of(key).unwrap_or_default();
             let waypoint = match text("kind") {
                 "GatewayClass" => text("name") == WAYPOINTS,

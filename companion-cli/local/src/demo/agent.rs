@@ -14,7 +14,7 @@ use http::Method;
 
 use super::clock::Clock;
 use super::kubelet::Container;
-use super::lane::{AgentExit, EndedBy};
+use super::lane::EndedBy;
 use super::proxy::Proxy;
 use super::times::Times;
 use crate::server::{self, LISTEN, Server};
@@ -26,7 +26,7 @@ pub(super) struct Agent {
 }
 
 struct Shared {
-    exit: AgentExit,
+    exits_on_zero: bool,
     times: Times,
     proxy: OnceLock<Arc<Proxy>>,
     drained: AtomicBool,
@@ -37,9 +37,9 @@ struct Shared {
 
 impl Agent {
     /// Opens the status port before Envoy starts, because Envoy's configuration names the port.
-    pub(super) fn start(exit: AgentExit, times: &Times) -> Result<Self, String> {
+    pub(super) fn start(exits_on_zero: bool, times: &Times) -> Result<Self, String> {
         let shared = Arc::new(Shared {
-            exit,
+            exits_on_zero,
             times: *times,
             proxy: OnceLock::new(),
             drained: AtomicBool::new(false),
@@ -131,7 +131,7 @@ impl Shared {
     fn drain(&self, path: &str) {
         if let Some(proxy) = self.proxy.get() {
             // An Envoy that cannot be asked any more has nothing to drain.
-            let _ = proxy.admin().post(path);
+            let _ = proxy.admin().request(Method::POST, path);
         }
     }
 
@@ -142,7 +142,7 @@ impl Shared {
         }
         self.drain("/drain_listeners?graceful");
         clock.pause(self.times.agent);
-        if self.exit == AgentExit::AfterDrainTime {
+        if !self.exits_on_zero {
             return self.kill(EndedBy::DrainTime);
         }
         while !clock.is_over() && self.proxy.get().is_some_and(|proxy| !proxy.has_ended()) {

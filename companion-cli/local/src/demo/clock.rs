@@ -35,10 +35,6 @@ impl Clock {
         self.until(|| Instant::now() >= end);
     }
 
-    pub(super) fn pause_until(&self, at: Duration) {
-        self.until(|| self.now() >= at);
-    }
-
     /// Waits until the condition holds; `false` if the demo is over before.
     pub(super) fn until(&self, mut is_so: impl FnMut() -> bool) -> bool {
         loop {

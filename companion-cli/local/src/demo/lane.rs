@@ -22,13 +22,6 @@ pub enum Lane {
     NativeSidecar,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AgentExit {
-    /// `terminationDrainDuration` after SIGTERM.
-    AfterDrainTime,
-    OnZeroConnections,
-}
-
 /// The reason for the end of the pod's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -125,11 +118,10 @@ impl Lane {
         self == Self::NativeSidecar
     }
 
-    pub(super) fn agent_exit(self) -> AgentExit {
-        match self {
-            Self::ExitOnZero => AgentExit::OnZeroConnections,
-            _ => AgentExit::AfterDrainTime,
-        }
+    /// Whether the agent waits for the last connection after SIGTERM, and not only for
+    /// `terminationDrainDuration`.
+    pub(super) fn exits_on_zero(self) -> bool {
+        self == Self::ExitOnZero
     }
 
     pub(super) fn expected(self) -> Expected {

@@ -39,7 +39,7 @@ impl Pod {
         times: &Times,
     ) -> Result<Self, String> {
         let app = App::start()?;
-        let agent = Agent::start(lane.agent_exit(), times)?;
+        let agent = Agent::start(lane.exits_on_zero(), times)?;
         let name = format!("{}-{index}", lane.key());
         let bootstrap = if lane == Lane::Laststream {
             let mut bootstrap = bootstrap::rendered(

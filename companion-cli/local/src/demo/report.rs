@@ -51,7 +51,7 @@ fn page(outcome: &Outcome) -> String {
 
 /// A lane. `scale` turns seconds into percents of the bar's width.
 fn lane_row(lane: &LaneResult, times: &Times, scale: f64) -> String {
-    let [request, end] = [lane.request_grade(), lane.end_grade(times)].map(class);
+    let [request, end] = [lane.request_grade(), lane.end_grade(times)].map(Into::<&str>::into);
     let fate = if lane.lost { "lost" } else { "answered" };
     let cut = if lane.end().contains("SIGKILL") { " cut" } else { "" };
     let grace_ends = lane.deleted + times.grace_period.as_secs_f64();
@@ -78,18 +78,10 @@ fn lane_row(lane: &LaneResult, times: &Times, scale: f64) -> String {
 fn scheme_row(row: &Row) -> String {
     let cell = |(_, seen): (&str, &str)| {
         let grade = if seen == row.truth { Grade::Good } else { Grade::Bad };
-        format!("<td class=\"{}\">{}", class(grade), escape(seen))
+        format!("<td class=\"{}\">{}", Into::<&str>::into(grade), escape(seen))
     };
     let cells: String = row.columns().into_iter().map(cell).collect();
     format!("<tr><th>{}{cells}\n", escape(row.request))
-}
-
-fn class(grade: Grade) -> &'static str {
-    match grade {
-        Grade::Good => "good",
-        Grade::Fair => "fair",
-        Grade::Bad => "bad",
-    }
 }
 
 fn escape(text: &str) -> String {

@@ -1,12 +1,15 @@
 //! The meaning of the results, for the view and the report: a grade for each, and a title that
 //! claims nothing that the results do not show.
 
+use strum::IntoStaticStr;
+
 use super::judge::LaneResult;
 use super::lane::{EndedBy, Lane};
 use super::times::Times;
 
 /// A grade of a part of a result. The later one is the worse one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Grade {
     Good,
     Fair,

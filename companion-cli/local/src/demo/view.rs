@@ -78,26 +78,21 @@ impl View {
         let now = began.elapsed().as_secs_f64();
         let back = if self.drawn { format!("\u{1b}[{}A", self.lanes.len()) } else { String::new() };
         self.drawn = true;
-        let lines = self
-            .lanes
-            .iter()
-            .map(|(lane, state)| format!("\u{1b}[2K{}", self.line(*lane, state, now)));
+        let line = |(lane, state): &(Lane, State)| self.line(*lane, state, now);
+        let mut lines: Vec<_> =
+            self.lanes.iter().map(|lane| format!("\u{1b}[2K{}", line(lane))).collect();
+        lines.iter_mut().take(1).for_each(|first| first.insert_str(0, &back));
         lines
-            .enumerate()
-            .map(|(index, line)| if index == 0 { format!("{back}{line}") } else { line })
-            .collect()
     }
 
     fn line(&self, lane: Lane, state: &State, now: f64) -> String {
         let cells = |at: f64| ((at / self.horizon * BAR as f64).round() as usize).min(BAR);
         let request = cells(state.answered.unwrap_or(now));
         let end = cells(state.proxy_ended.unwrap_or(now)).max(request);
-        let colour = if state.answered.is_none() {
-            CYAN
-        } else if state.lost {
-            RED
-        } else {
-            GREEN
+        let (colour, verdict) = match (state.answered, state.lost) {
+            (Some(at), true) => (RED, format!("lost {at:.1} s, ")),
+            (Some(at), false) => (GREEN, format!("answered {at:.1} s, ")),
+            (None, _) => (CYAN, format!("{now:.0} s, ")),
         };
         let bar = format!(
             "{colour}{}{PLAIN}{DIM}{}{PLAIN}{}",
@@ -105,11 +100,6 @@ impl View {
             "─".repeat(end - request),
             " ".repeat(BAR - end)
         );
-        let verdict = match (state.answered, state.lost) {
-            (Some(at), true) => format!("lost {at:.1} s, "),
-            (Some(at), false) => format!("answered {at:.1} s, "),
-            (None, _) => format!("{now:.0} s, "),
-        };
         let (end_colour, state_text) = match (state.proxy_ended, state.killed) {
             (Some(at), true) => (RED, format!("SIGKILL {at:.1} s")),
             (Some(at), false) => (PLAIN, format!("ended {at:.1} s")),

@@ -257,11 +257,8 @@ mod tests {
         assert!(slot.find().is_ok());
         let record: CacheRecord =
             serde_json::from_slice(&fs::read(slot.record()).unwrap()).unwrap();
-        assert_eq!(
-            record.fingerprint,
-            Fingerprint::of(&slot.binary()).unwrap(),
-            "the new time is recorded"
-        );
+        let now = Fingerprint::of(&slot.binary()).unwrap();
+        assert_eq!(record.fingerprint, now, "the new time is recorded");
         fs::write(slot.binary(), "evil").unwrap();
         assert!(damage(&slot).contains("SHA-256"));
     }
@@ -299,18 +296,5 @@ mod tests {
         let lacks = |errno: Errno| has_no_locks(&io::Error::from(errno));
         assert!(lacks(Errno::NOLCK) && lacks(Errno::NOSYS));
         assert!(!lacks(Errno::IO) && !lacks(Errno::ACCESS));
-    }
-
-    #[test]
-    fn leftovers_of_dead_processes_are_removed_by_the_next_lock() {
-        let Fixture { _home, slot } = fixture();
-        fs::create_dir_all(slot.folder().join("part-abc/deep")).unwrap();
-        fs::write(slot.folder().join(".laststream-file"), "half").unwrap();
-        drop(slot.lock(&Silent).unwrap());
-        assert!(
-            !slot.folder().join("part-abc").exists()
-                && !slot.folder().join(".laststream-file").exists()
-        );
-        assert!(slot.find().is_ok());
     }
 }

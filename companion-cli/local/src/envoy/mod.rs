@@ -130,7 +130,8 @@ fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), S
         return Err("it is not a program (no executable file)".to_owned());
     }
     let identity = probe::identify(binary, wanted.places.limits.answer)?;
-    if identity.version != wanted.version || !(between_releases || identity.is_release()) {
+    let has_suffix = identity.version.to_string() != identity.version_text;
+    if identity.version != wanted.version || has_suffix && !between_releases {
         return Err(error::other_version(&identity.version_text, wanted));
     }
     Ok(())

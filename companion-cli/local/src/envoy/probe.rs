@@ -8,19 +8,11 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The version that a binary reports.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) version: Version,
     /// The version as reported. Istio's builds and those between releases add a suffix such as
     /// `-dev`.
     pub(crate) version_text: String,
-}
-
-impl Identity {
-    /// Whether the version has no suffix, as in a release.
-    pub(crate) fn is_release(&self) -> bool {
-        self.version.to_string() == self.version_text
-    }
 }
 
 pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, String> {

@@ -51,13 +51,9 @@ mod tests {
             Wanted::from_vars(NEWEST, &move |question| (question == name).then(|| value.into()))
         };
         assert_eq!(wanted(LASTSTREAM_ENVOY, "/opt/envoy").path, Some("/opt/envoy".into()));
-        assert!(
-            wanted(LASTSTREAM_OFFLINE, "1").offline && wanted(LASTSTREAM_OFFLINE, "yes").offline
-        );
-        assert!(
-            !wanted(LASTSTREAM_OFFLINE, "0").offline
-                && !wanted(LASTSTREAM_OFFLINE, "False").offline
-        );
+        for (value, is_offline) in [("1", true), ("yes", true), ("0", false), ("False", false)] {
+            assert_eq!(wanted(LASTSTREAM_OFFLINE, value).offline, is_offline, "{value}");
+        }
         let none = Wanted::from_vars(NEWEST, &|_| None);
         assert_eq!((none.path, none.offline), (None, false));
     }

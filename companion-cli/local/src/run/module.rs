@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::folder::at;
+use laststream_base::causes::Context as _;
 use laststream_base::children::Scratch;
 use laststream_base::env_vars::{self, LASTSTREAM_OFFLINE};
 use laststream_base::foreign;
@@ -33,7 +35,7 @@ impl ModuleSource {
         if text == "builtin" {
             return Ok(Self::Builtin);
         }
-        let path = std::path::absolute(text).map_err(|error| format!("`{text}`: {error}"))?;
+        let path = std::path::absolute(text).context(format_args!("`{text}`"))?;
         if checkout::is_checkout(&path) {
             Checkout::new(path).map(Self::Checkout)
         } else if path.is_file() {
@@ -51,13 +53,10 @@ impl ModuleSource {
     /// The module's bytes, which Envoy can load. Compiling takes a while.
     pub fn bytes(&self, progress: &dyn Progress) -> Result<Vec<u8>, String> {
         match self {
-            Self::Builtin => builtin()
-                .map(<[u8]>::to_vec)
-                .map_err(|reason| format!("there is no module in this program: {reason}")),
+            Self::Builtin => Ok(builtin().context("there is no module in this program")?.to_vec()),
             Self::File(path) => {
-                let bytes = foreign::read_named(path, MOST)
-                    .map_err(|error| format!("`{}`: {error}", path.display()))?;
-                analyse(&bytes).map_err(|why| format!("`{}` {why}", path.display()))?;
+                let bytes = foreign::read_named(path, MOST).context(at(path))?;
+                analyse(&bytes).map_err(|why| format!("{} {why}", at(path)))?;
                 Ok(bytes)
             }
             Self::Checkout(checkout) => checkout.compiled(progress),
@@ -85,12 +84,10 @@ impl Checkout {
             offline,
         };
         make.run(progress)?;
-        foreign::read_named(&output, MOST)
-            .map_err(|error| format!("`{}`: {error}", output.display()))
+        foreign::read_named(&output, MOST).context(at(&output))
     }
 }
 
 fn scratch() -> Result<Scratch, String> {
-    Scratch::new(tempfile::tempdir)
-        .map_err(|error| format!("`{}`: {error}", std::env::temp_dir().display()))
+    Scratch::new(tempfile::tempdir).context(at(&std::env::temp_dir()))
 }

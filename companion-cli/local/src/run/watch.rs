@@ -32,8 +32,9 @@ const SOURCES: [&str; 6] = [
 /// The time, size and inode of each file; `None` for a file that is missing.
 type FileStates = Vec<(PathBuf, Option<(SystemTime, u64, u64)>)>;
 
+/// Compares files with their state at the last poll.
 #[derive(Debug)]
-struct ChangeDetector {
+pub struct ChangeDetector {
     paths: Vec<PathBuf>,
     reported: FileStates,
     seen: FileStates,
@@ -51,8 +52,18 @@ impl ChangeDetector {
         }
     }
 
-    fn since(self, then: FileStates) -> Self {
-        Self { reported: then.clone(), seen: then, ..self }
+    /// Detects changes of a module's files from now on, also those that are made while it compiles;
+    /// `None` if this source never changes.
+    pub fn of_module(source: &ModuleSource) -> Option<Self> {
+        match source {
+            ModuleSource::Builtin => None,
+            ModuleSource::File(file) => Some(Self::new(vec![file.clone()])),
+            ModuleSource::Checkout(checkout) => {
+                let paths: Vec<_> = SOURCES.map(|path| checkout.folder.join(path)).into();
+                let seen = file_states(&paths);
+                Some(Self { reported: seen.clone(), seen, ..Self::new(paths) })
+            }
+        }
     }
 
     /// Whether the files have changed since the last report, and are the same as at the last poll.
@@ -84,24 +95,6 @@ pub struct Watch {
     is_due: bool,
 }
 
-/// The state of a checkout's sources before they are compiled. Compiling takes a while, and a file
-/// may change meanwhile.
-pub struct SourcesSeen(FileStates);
-
-impl SourcesSeen {
-    /// The state at this moment; empty for a module that is not compiled.
-    pub fn of(source: &ModuleSource) -> Self {
-        match source {
-            ModuleSource::Checkout(checkout) => Self(file_states(&sources(&checkout.folder))),
-            ModuleSource::Builtin | ModuleSource::File(_) => Self(FileStates::new()),
-        }
-    }
-}
-
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    SOURCES.map(|path| folder.join(path)).into()
-}
-
 impl Watch {
     /// Watches a policy from now on; its text so far is `text`.
     pub fn policy(file: PathBuf, text: Vec<u8>) -> Self {
@@ -109,25 +102,8 @@ impl Watch {
         Self::new(eye, text, move || foreign::read_named(&file, LARGEST_POLICY).context(at(&file)))
     }
 
-    /// Watches a module from now on; it is `bytes` so far, compiled from the sources in `seen`.
-    /// `None` if this source never changes.
-    pub fn module(
-        source: &ModuleSource,
-        seen: SourcesSeen,
-        bytes: Vec<u8>,
-        make: impl Fn() -> ReadResult + Send + Sync + 'static,
-    ) -> Option<Self> {
-        let eye = match source {
-            ModuleSource::Builtin => return None,
-            ModuleSource::File(file) => ChangeDetector::new(vec![file.clone()]),
-            ModuleSource::Checkout(checkout) => {
-                ChangeDetector::new(sources(&checkout.folder)).since(seen.0)
-            }
-        };
-        Some(Self::new(eye, bytes, make))
-    }
-
-    fn new(
+    /// Watches the files of `eye`, from which `make` makes the contents; they are `bytes` so far.
+    pub fn new(
         eye: ChangeDetector,
         bytes: Vec<u8>,
         make: impl Fn() -> ReadResult + Send + Sync + 'static,
@@ -192,16 +168,16 @@ mod tests {
         let file = checkout.path().join("Cargo.lock");
         std::fs::write(&file, "1").unwrap();
         let of_run = Checkout::new(checkout.path().to_owned()).unwrap();
-        let seen = SourcesSeen::of(&ModuleSource::Checkout(of_run));
-        let has_changed = |seen: &SourcesSeen| {
-            let mut eye = ChangeDetector::new(sources(checkout.path())).since(seen.0.clone());
+        let source = ModuleSource::Checkout(of_run);
+        let [idle, eye] = [(); 2].map(|()| ChangeDetector::of_module(&source).unwrap());
+        let has_changed = |mut eye: ChangeDetector| {
             (0..8).any(|_| {
                 std::thread::sleep(PAUSE);
                 eye.has_changed()
             })
         };
-        assert!(!has_changed(&seen));
+        assert!(!has_changed(idle));
         std::fs::write(&file, "22").unwrap();
-        assert!(has_changed(&seen));
+        assert!(has_changed(eye));
     }
 }

@@ -21,7 +21,7 @@ use laststream_lint::{self as lint, Assume, Finding, Rule, Severity, SourceFile}
 
 use self::cluster::LiveArgs;
 use crate::commands::pods::block_on;
-use crate::commands::{Ended, Exit, Printer, misused};
+use crate::commands::{Ended, Exit, Failure, Printer, misused};
 
 /// Checks manifests, or the objects of a cluster, for mistakes that lose requests: EnvoyFilters,
 /// pods, Helm values, plain Envoys.
@@ -130,7 +130,7 @@ impl Lint {
         !self.list && self.explain.is_none()
     }
 
-    fn assume(&self) -> Result<Assume, String> {
+    fn assume(&self) -> Result<Assume, Failure> {
         let assume = Assume {
             istio: self.istio,
             kubernetes: self.kubernetes,
@@ -205,33 +205,30 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Ended {
 }
 
 /// The findings in files, and the number of checked files.
-fn findings(files: &[PathBuf], assume: Assume) -> Result<(Vec<Finding>, Checked), String> {
+fn findings(files: &[PathBuf], assume: Assume) -> Result<(Vec<Finding>, Checked), Failure> {
     let sources = gather(files)?;
     let files = sources.len();
-    let findings = lint::lint(sources, assume).map_err(|error| error.to_string())?;
-    Ok((findings, Checked::Files(files)))
+    Ok((lint::lint(sources, assume)?, Checked::Files(files)))
 }
 
 /// The change, and the number of its files.
-fn read_change(sides: [&PathBuf; 2], assume: Assume) -> Result<(Change, usize), String> {
+fn read_change(sides: [&PathBuf; 2], assume: Assume) -> Result<(Change, usize), Failure> {
     let [old, new] = sides.map(|side| gather(std::slice::from_ref(side)));
     let (old, new) = (old?, new?);
     let files = old.len() + new.len();
-    let change = Change::read(old, new, assume).map_err(|error| error.to_string())?;
-    Ok((change, files))
+    Ok((Change::read(old, new, assume)?, files))
 }
 
-fn gather(paths: &[PathBuf]) -> Result<Vec<SourceFile>, String> {
-    lint::gather(paths, &mut io::stdin().lock()).map_err(|error| error.to_string())
+fn gather(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Failure> {
+    Ok(lint::gather(paths, &mut io::stdin().lock())?)
 }
 
-fn read_crds(files: &[PathBuf]) -> Result<Definitions, String> {
+fn read_crds(files: &[PathBuf]) -> Result<Definitions, Failure> {
     let mut definitions = Vec::new();
     for file in files {
         for source in gather(std::slice::from_ref(file))? {
             let text = source.text.unwrap_or_default();
-            let crds = Definition::of_crds(&source.name, &text);
-            definitions.extend(crds.map_err(|error| error.to_string())?);
+            definitions.extend(Definition::of_crds(&source.name, &text)?);
         }
     }
     Ok(Definitions::from_files(definitions))

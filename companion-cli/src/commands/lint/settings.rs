@@ -38,7 +38,7 @@ pub(super) fn is_named(container: &Value, names: &[&str]) -> bool {
 }
 
 /// The command of a container's stop hook, or the hook itself if it has no command.
-pub(super) fn hook(proxy: &Value) -> Option<String> {
+fn hook(proxy: &Value) -> Option<String> {
     let hook = proxy["lifecycle"].get("preStop")?;
     let Some(command) = hook["exec"]["command"].as_array() else { return Some(hook.to_string()) };
     let words: Vec<&str> = command.iter().filter_map(Value::as_str).collect();

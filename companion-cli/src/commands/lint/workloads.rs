@@ -112,9 +112,9 @@ fn shown(mut pod: Value) -> Value {
 /// Whether a native sidecar has the stop hook that Istio gives it: no user has written it, and the
 /// proxy outlives the app with it.
 fn has_istios_hook(sidecar: &Value) -> bool {
-    settings::hook(sidecar).is_some_and(|hook| {
-        hook.starts_with("pilot-agent request ") && hook.ends_with(" POST drain")
-    })
+    let words = sidecar["lifecycle"]["preStop"]["exec"]["command"].as_array();
+    let words: Vec<&str> = words.into_iter().flatten().filter_map(Value::as_str).collect();
+    words.starts_with(&["pilot-agent", "request"]) && words.ends_with(&["POST", "drain"])
 }
 
 fn live(pods: Vec<RunningPod>, answers: &HashMap<String, GateAnswer>) -> Vec<LivePod> {

@@ -48,9 +48,7 @@ fn missing(names: &[String], cluster: &Cluster) -> Vec<PodOutcome> {
 /// Prints a line for each pod, or one JSON object.
 pub(super) fn report(outcomes: &[PodOutcome], output: Output, printer: &Printer) -> Exit {
     match output {
-        Output::Json => {
-            printer.value(&serde_json::json!({ "pods": outcomes }));
-        }
+        Output::Json => printer.value(&serde_json::json!({ "pods": outcomes })),
         Output::Text => {
             for (line, is_error) in outcomes.iter().map(PodOutcome::line) {
                 if is_error { printer.error(&line) } else { printer.stdout(&line) }

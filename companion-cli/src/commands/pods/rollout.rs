@@ -68,7 +68,7 @@ async fn follow(command: &Rollout, printer: &Printer) -> Result<Exit, FleetError
     let cluster = cluster?;
     loop {
         let step = match within(follower.left(), follower.evaluate(&cluster)).await {
-            None => Step::Late,
+            None => return Ok(follower.report_timeout()),
             // The API server may restart while a rollout goes on.
             Some(Err(error)) if follower.may_go_on(&error) => Step::Wait,
             Some(step) => step?,
@@ -80,7 +80,7 @@ async fn follow(command: &Rollout, printer: &Printer) -> Result<Exit, FleetError
             }
             Step::Failed => return Ok(Exit::Negative),
             Step::Wait if !command.watch => return Ok(Exit::Fine),
-            Step::Wait | Step::Late => {}
+            Step::Wait => {}
         }
         if follower.left().is_some_and(|left| left.is_zero()) {
             return Ok(follower.report_timeout());
@@ -99,8 +99,6 @@ async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Op
 
 enum Step {
     Wait,
-    /// The time-out came first.
-    Late,
     Done,
     Failed,
 }

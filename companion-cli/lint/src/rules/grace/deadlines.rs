@@ -42,7 +42,11 @@ impl<'g> AskedGates<'g> {
         for (module, gate, pod) in gated_pods(inputs) {
             let own = of_modules.get(&module.typed);
             for port in own.into_iter().flatten() {
-                of_pods.entry((pod.template, *port)).or_insert((module, gate.deadline_ms));
+                // Pods of two objects share a template by an alias.
+                let known = of_pods.entry((pod.template, *port)).or_insert((module, 0));
+                if gate.deadline_ms > known.1 {
+                    *known = (module, gate.deadline_ms);
+                }
             }
         }
         Self { parts: SplitPods::of(inputs), shortest, of_pods }

@@ -49,9 +49,10 @@ pub(super) fn versions<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// The longest deadline of the gates of each pod, in milliseconds, by its template.
 fn deadlines(inputs: &Inputs) -> HashMap<Node<'_>, u64> {
-    let mut deadlines = HashMap::new();
+    let mut deadlines: HashMap<_, u64> = HashMap::new();
     for (_, gate, pod) in gated_pods(inputs) {
-        deadlines.entry(pod.template).or_insert(gate.deadline_ms);
+        let known = deadlines.entry(pod.template).or_default();
+        *known = gate.deadline_ms.max(*known);
     }
     deadlines
 }

@@ -133,9 +133,7 @@ pub(super) fn abrupt_drains<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>)
 pub(super) fn fewer_workers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     const MESSAGE: &str = "Envoy starts no more workers than this allows";
     const VARIABLE: &str = "ENVOY_CGROUP_CPU_DETECTION";
-    let is_set = |container: Node<'g>| {
-        container.list("env").any(|variable| variable.text_of("name") == Some(VARIABLE))
-    };
+    let is_set = |container: Node<'g>| container.item("env", "name", VARIABLE).is_some();
     let limit = |container: Node<'g>| container.fields("resources.limits.cpu");
     for (container, words) in plain_envoys(inputs) {
         let is_counted = words.iter().any(|word| word.starts_with("--concurrency"));
