@@ -37,7 +37,7 @@ pub(crate) struct Proxy<'a> {
 
 /// A running agent with its Envoy. Dropping it ends the process.
 pub(crate) struct Agent {
-    program: Program,
+    pub(crate) program: Program,
     /// The pod's address.
     pub(crate) address: String,
     ports: Ports,
@@ -90,7 +90,8 @@ impl Agent {
         Ok(Self { program: Program::start(proxy.name, command, &folder)?, address, ports })
     }
 
-    /// Ends the agent, and waits for its Envoy, which outlives it for a moment.
+    /// Ends the agent, and waits for its Envoy, which outlives it for a moment: it would share its
+    /// ports with the next one.
     pub(crate) async fn stop(self) -> Outcome {
         let admin = self.admin_address();
         drop(self);
@@ -114,20 +115,30 @@ impl Agent {
         self.admin().get(path).await
     }
 
-    /// Ends Envoy, and waits until it is gone: it would share its ports with the next one.
-    pub(crate) async fn end(self) -> Outcome {
-        let admin = self.admin_address();
-        once(admin, &Request::post("/quitquitquit", "")).await?.expect(200)?;
-        wait_for(PATIENCE, "Envoy to end", async || {
-            ensure!(once(admin, &Request::get("/ready")).await.is_err(), "it answers");
-            Ok(())
-        })
-        .await
+    /// A part of Envoy's configuration, such as `ecds_filters`.
+    pub(crate) async fn dump(&self, resource: &str) -> Outcome<Value> {
+        self.admin_get(&format!("/config_dump?resource={resource}")).await?.expect(200)?.json()
+    }
+
+    /// The listeners that Envoy uses now.
+    pub(crate) async fn active_listeners(&self) -> Outcome<String> {
+        let dump = self.dump("dynamic_listeners").await?;
+        let listeners = dump["configs"].as_array().context("no listeners")?;
+        Ok(listeners.iter().map(|listener| listener["active_state"].to_string()).collect())
     }
 
     /// One of Envoy's counters or gauges.
     pub(crate) async fn stat(&self, name: &str) -> Outcome<Option<u64>> {
         self.admin().stat(name).await
+    }
+
+    /// Waits until a counter or gauge has this value.
+    pub(crate) async fn wait_for_stat(&self, name: &str, expected: u64) -> Outcome {
+        wait_for(PATIENCE, name, async || {
+            ensure_eq!(self.stat(name).await?, Some(expected), "{name}");
+            Ok(())
+        })
+        .await
     }
 
     /// The agent's own port, 15020 in a pod.
@@ -138,22 +149,6 @@ impl Agent {
     /// Envoy's Prometheus port, 15090 in a pod.
     pub(crate) fn prometheus(&self) -> SocketAddr {
         local(self.ports.prometheus)
-    }
-
-    /// The log of agent and Envoy.
-    pub(crate) fn log(&self) -> String {
-        self.program.log()
-    }
-
-    pub(crate) async fn wait_for_log(&self, text: &str, limit: Duration) -> Outcome<String> {
-        let found = async || {
-            self.log()
-                .lines()
-                .find(|line| line.contains(text))
-                .map(String::from)
-                .context("no such line")
-        };
-        wait_for(limit, &format!("{text:?} in the agent's log"), found).await
     }
 }
 
@@ -173,7 +168,7 @@ fn write_pod(folder: &Path, istio: &Istio, proxy: &Proxy<'_>) -> Outcome {
     };
     write("etc/istio/pod/labels", &lines(proxy.labels))?;
     write("etc/istio/pod/annotations", &lines(proxy.annotations))?;
-    write("var/run/secrets/istio/root-cert.pem", istio.root_certificate())?;
+    write("var/run/secrets/istio/root-cert.pem", &istio.root_certificate)?;
     write("var/run/secrets/tokens/istio-token", proxy.token)
 }
 
@@ -199,7 +194,7 @@ fn command(
     ports: Ports,
     address: &str,
 ) -> Outcome<Command> {
-    let discovery = format!("{}:15012", istio.address());
+    let discovery = format!("{}:15012", istio.address);
     let config = json!({
         "binaryPath": part("envoy")?, "configPath": "./etc/istio/proxy", "concurrency": 2,
         "discoveryAddress": discovery,

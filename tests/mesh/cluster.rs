@@ -13,6 +13,7 @@ use crate::program::{Program, ask};
 use kit::certificates::{Authority, Identity};
 use kit::command::CommandOutput;
 use kit::process::guarded;
+use kit::user;
 use kit::wait::PATIENCE;
 use kit::{Context as _, Outcome};
 
@@ -94,9 +95,13 @@ impl Cluster {
         arguments: &[&str],
         input: &str,
     ) -> Outcome<CommandOutput> {
+        ask(self.kubectl_command(arguments)?, input).await
+    }
+
+    pub(crate) fn kubectl_command(&self, arguments: &[&str]) -> Outcome<Command> {
         let mut command = guarded(part("mesh-kubectl")?);
         command.args(arguments).env("KUBECONFIG", self.kubeconfig()).env("HOME", &self.folder);
-        ask(command, input).await
+        Ok(command)
     }
 
     /// Standard output of a `kubectl` that must succeed.
@@ -105,21 +110,46 @@ impl Cluster {
         Ok(said.with_context(|| format!("kubectl {}", arguments.join(" ")))?.stdout)
     }
 
-    /// Patches a Gateway. `how` has the flag for the type of the patch, and the flag with the patch
-    /// or its file.
-    pub(crate) async fn patch_gateway(
+    /// Patches an object, such as `gateway/edge`. `how` has the type of the patch, and the patch or
+    /// its file.
+    pub(crate) async fn patch(&self, namespace: &str, object: &str, how: &[&str]) -> Outcome {
+        let patch = ["patch", object, "--namespace", namespace];
+        self.run(&[&patch[..], how].concat()).await.map(drop)
+    }
+
+    /// Applies the files of `laststream render all` for a Gateway, as they say.
+    pub(crate) async fn apply_rendered(
         &self,
+        folder: &str,
         namespace: &str,
         name: &str,
-        how: [&str; 2],
     ) -> Outcome {
-        let gateway = ["patch", "gateway", name, "--namespace", namespace];
-        self.run(&[&gateway[..], &how].concat()).await.map(drop)
+        self.run(&["apply", "--validate=strict", "--kustomize", folder]).await?;
+        self.name_overlay(folder, namespace, name).await
+    }
+
+    /// Applies the rendered patch of a Gateway.
+    pub(crate) async fn name_overlay(&self, folder: &str, namespace: &str, name: &str) -> Outcome {
+        let patch = format!("--patch-file={folder}/gateway.patch.yaml");
+        self.patch(namespace, &format!("gateway/{name}"), &["--type=merge", &patch]).await
+    }
+
+    /// Lets a Gateway name no overlay.
+    pub(crate) async fn forget_overlay(&self, namespace: &str, name: &str) -> Outcome {
+        let remove = r#"[{"op": "remove", "path": "/spec/infrastructure/parametersRef"}]"#;
+        let how = ["--type=json", "--patch", remove];
+        self.patch(namespace, &format!("gateway/{name}"), &how).await
     }
 
     /// Runs `kubectl apply -f -` with strict validation, which rejects unknown fields.
     pub(crate) async fn apply(&self, objects: &str) -> Outcome<CommandOutput> {
         self.kubectl_with(&["apply", "--validate=strict", "-f", "-"], objects).await?.expect(0)
+    }
+
+    /// Applies objects that may be too large for an annotation.
+    pub(crate) async fn apply_server_side(&self, objects: &str) -> Outcome {
+        let apply = ["apply", "--server-side", "-f", "-"];
+        self.kubectl_with(&apply, objects).await?.expect(0).map(drop)
     }
 
     /// Applies JSON objects.
@@ -138,7 +168,46 @@ impl Cluster {
         self.run(&["label", "namespace", name, "istio-injection=enabled"]).await.map(drop)
     }
 
-    /// An object as JSON.
+    /// A command `laststream` with the kubeconfig of an administrator.
+    pub(crate) fn laststream_command(&self, arguments: &[&str]) -> Outcome<Command> {
+        let mut command = guarded(user::laststream()?);
+        command.args(arguments).env("KUBECONFIG", self.kubeconfig());
+        command.env("HOME", std::env::temp_dir());
+        Ok(command)
+    }
+
+    pub(crate) async fn laststream(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
+        ask(self.laststream_command(arguments)?, "").await
+    }
+
+    /// Applies the ClusterRoles of the project.
+    pub(crate) async fn apply_roles(&self) -> Outcome {
+        let rights = kit::workspace().join("envoyfilter-manifests/rights");
+        let rights = rights.to_str().context("a path")?;
+        self.run(&["apply", "--kustomize", rights]).await.map(drop)
+    }
+
+    /// Binds ClusterRoles to a user, for a namespace or for the whole cluster.
+    pub(crate) async fn bind(
+        &self,
+        namespace: Option<&str>,
+        roles: &[&str],
+        user: &str,
+    ) -> Outcome {
+        const GROUP: &str = "rbac.authorization.k8s.io";
+        let kind = if namespace.is_some() { "RoleBinding" } else { "ClusterRoleBinding" };
+        let binding = |role: &&str| {
+            json!({
+                "apiVersion": format!("{GROUP}/v1"), "kind": kind,
+                "metadata": { "name": role, "namespace": namespace },
+                "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": role },
+                "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": user }],
+            })
+        };
+        self.apply_all(&roles.iter().map(binding).collect::<Vec<_>>()).await
+    }
+
+    /// An object as JSON, or the list of a kind.
     pub(crate) async fn get(&self, namespace: &str, object: &str) -> Outcome<Value> {
         let said = self.run(&["get", "--namespace", namespace, object, "--output", "json"]).await?;
         serde_json::from_str(&said).context("what kubectl says")

@@ -8,11 +8,9 @@ use tokio::time::sleep;
 
 use crate::cluster::Cluster;
 use crate::objects::Change;
-use crate::program::ask;
 use crate::seen::row;
 use kit::prelude::*;
-use kit::process::guarded;
-use kit::user::{self, User};
+use kit::user::User;
 
 /// The drain time of the gateway's Envoy.
 pub(crate) const DRAIN: Duration = Duration::from_secs(6);
@@ -76,11 +74,9 @@ impl Gateway<'_> {
             self.user.argument(&format!("{}-{side}.yaml", self.case), object.to_string())
         };
         let (old, new) = (file("old", &change.old)?, file("new", &change.new)?);
-        let mut command = guarded(user::laststream()?);
-        command.args(["lint", "--change", &old, &new, "--cluster", "-o", "json"]);
-        command.args(["--namespace", self.namespace]).env("HOME", std::env::temp_dir());
-        command.env("KUBECONFIG", self.cluster.kubeconfig());
-        let said = ask(command, "").await?.json()?;
+        let lint = ["lint", "--change", &old, &new, "--cluster", "-o", "json"];
+        let lint = [&lint[..], &["--namespace", self.namespace]].concat();
+        let said = self.cluster.laststream(&lint).await?.json()?;
         let rows = said["cut_now"].as_array().context("`cut_now`")?;
         ensure_eq!(rows.len(), usize::from(change.replaces()), "workloads: {said}");
         for row in rows {

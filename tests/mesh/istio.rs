@@ -18,10 +18,12 @@ pub(crate) const ROOT: &str = "istio-system";
 
 /// A running istiod. Dropping it ends the process.
 pub(crate) struct Istio {
-    istiod: Program,
-    address: String,
+    pub(crate) istiod: Program,
+    /// The address at which proxies find istiod.
+    pub(crate) address: String,
     kubeconfig: PathBuf,
-    root_certificate: String,
+    /// The certificate of istiod's authority.
+    pub(crate) root_certificate: String,
 }
 
 impl Istio {
@@ -29,13 +31,8 @@ impl Istio {
     /// network. `values` are Helm values.
     pub(crate) async fn start(cluster: &Cluster, address: &str, values: &Value) -> Outcome<Self> {
         cluster.namespace(ROOT).await?;
-        let said = cluster
-            .kubectl_with(
-                &["apply", "--server-side", "-f", "-"],
-                &manifests(address, values).await?,
-            )
-            .await?;
-        said.expect(0).context("what Istio's installer makes")?;
+        let manifests = manifests(address, values).await?;
+        cluster.apply_server_side(&manifests).await.context("what Istio's installer makes")?;
         cluster.established().await?;
         let folder = folder("istiod")?;
         let mut istiod = Program::start("istiod", istiod(cluster, address)?, &folder)?;
@@ -59,20 +56,6 @@ impl Istio {
         })
     }
 
-    /// The certificate of istiod's authority.
-    pub(crate) fn root_certificate(&self) -> &str {
-        &self.root_certificate
-    }
-
-    /// The address at which proxies find istiod.
-    pub(crate) fn address(&self) -> &str {
-        &self.address
-    }
-
-    pub(crate) fn log(&self) -> String {
-        self.istiod.log()
-    }
-
     /// Runs `istioctl` with the cluster's kubeconfig.
     pub(crate) async fn istioctl(&self, arguments: &[&str], input: &str) -> Outcome<CommandOutput> {
         let mut command = guarded(part("istioctl")?);
@@ -86,7 +69,7 @@ impl Istio {
     /// The configurations that a proxy has refused, from istiod's log.
     pub(crate) fn refusals(&self, proxy: &str) -> Vec<String> {
         let about = |line: &&str| line.contains("ACK ERROR") && line.contains(proxy);
-        self.log().lines().filter(about).map(String::from).collect()
+        self.istiod.log().lines().filter(about).map(String::from).collect()
     }
 }
 

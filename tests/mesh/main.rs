@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use crate::level::Level;
 use crate::role::Role;
 
-/// All levels, in the order in which they start: the longest first.
+/// All levels, in the order in which they start: the shortest last, because it waits for a place.
 const LEVELS: &[Level] = &[fleet::LEVEL, envoy_gateway::LEVEL, node::LEVEL, control_plane::LEVEL];
 
 fn main() -> ExitCode {

@@ -34,6 +34,43 @@ fn filled(text: &str, given: &[Given<'_>]) -> String {
     given.iter().fold(text.to_owned(), fill)
 }
 
+/// Runs `laststream render all` for a policy, and returns the folder of the files.
+pub(crate) fn render_all(user: &User, name: &str, policy: &str) -> Outcome<String> {
+    let file = user.argument(&format!("{name}.yaml"), policy)?;
+    let folder = user.path(name).display().to_string();
+    let render = ["render", "all", "--plain-http", "--policy", &file, "--output-dir", &folder];
+    user.run(&render, "")?.expect(0)?;
+    Ok(folder)
+}
+
+/// A Deployment whose pods have this template, and the label `app` with its name.
+pub(crate) fn deployment(namespace: &str, name: &str, template: &Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": { "selector": { "matchLabels": { "app": name } }, "template": template },
+    })
+}
+
+/// The API server's numbers of ReplicaSets are made of these letters.
+const HASH: &str = "7f8b6d4c5";
+
+/// A pod that the controllers make of a Deployment with this template. Its name ends in `end`.
+pub(crate) fn pod_of(namespace: &str, deployment: &str, template: &Value, end: &str) -> Value {
+    let set = format!("{deployment}-{HASH}");
+    let mut pod = template.clone();
+    (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
+    let metadata = &mut pod["metadata"];
+    metadata["name"] = json!(format!("{set}-{end}"));
+    metadata["namespace"] = json!(namespace);
+    metadata["labels"]["pod-template-hash"] = json!(HASH);
+    metadata["ownerReferences"] = json!([{
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "controller": true,
+        "uid": "2c1f7a56-3f0e-4b7a-9d53-0d3c5f1c7a10",
+    }]);
+    pod
+}
+
 /// A change of an object.
 pub(crate) struct Change {
     pub(crate) what: String,

@@ -51,6 +51,15 @@ impl Program {
         format!("{}, {}", self.name, tail(self.log().lines()))
     }
 
+    /// Waits until the log contains this text.
+    pub(crate) async fn wait_for_log(&self, text: &str) -> Outcome {
+        wait_for(PATIENCE, &format!("{text:?} in the log of {}", self.name), async || {
+            ensure!(self.log().contains(text), "{}", self.tail());
+            Ok(())
+        })
+        .await
+    }
+
     /// Waits until `look` succeeds. If the program ends before, the error comes at once.
     pub(crate) async fn ready(
         &mut self,

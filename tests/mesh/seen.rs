@@ -3,9 +3,9 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use kit::{Outcome, say};
+use kit::{Outcome, locked, say};
 
 const TABLE: &str = "LASTSTREAM_MESH_TABLE";
 
@@ -21,7 +21,7 @@ static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
 pub(crate) fn row(case: &'static str, what: impl Into<String>, seen: impl Into<String>) {
     let row = Row { case, what: what.into(), seen: seen.into() };
     say(&format!("{:<4} {} — {}", row.case, row.what, row.seen));
-    ROWS.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+    locked(&ROWS).push(row);
 }
 
 /// Writes an empty table, for all levels.
@@ -36,7 +36,7 @@ pub(crate) fn begin_table() -> Outcome {
 /// other levels append to the same file.
 pub(crate) fn end_table() -> Outcome {
     let Some(file) = std::env::var_os(TABLE) else { return Ok(()) };
-    let mut rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut rows = locked(&ROWS);
     rows.sort_by_key(|row| row.case); // rows of one case keep their order
     let cell = |text: &str| text.replace('|', "\\|").replace('\n', "<br>");
     let lines: String = rows

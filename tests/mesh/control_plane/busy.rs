@@ -1,7 +1,5 @@
 //! M4b: the EnvoyFilter is put on a busy gateway, and deleted again.
 
-use tokio::time::sleep;
-
 use super::stage::{IN_FLIGHT, LONGER_THAN_QUIET, Stage, WITNESS};
 use crate::agent::Agent;
 use crate::seen::row;
@@ -23,7 +21,7 @@ pub(super) async fn with_a_witness() -> Outcome {
     stage.answers(200).await?;
     taken_away(&stage, &agent, &policy).await?;
     // Put the EnvoyFilter again over uncounted requests, then begin a drain.
-    let held = hold(&stage).await?;
+    let held = stage.held(HELD).await?;
     stage.put(&policy).await?;
     // The gate answers before Envoy has answered its first query.
     wait_for(PATIENCE, "Envoy's own count", async || {
@@ -33,10 +31,7 @@ pub(super) async fn with_a_witness() -> Outcome {
         Ok(())
     })
     .await?;
-    stage.drain().await?;
-    sleep(LONGER_THAN_QUIET).await;
-    let status = stage.status().await?;
-    ensure_eq!(status["state"], "draining", "with {HELD} uncounted requests: {status}");
+    let status = stage.held_drain(LONGER_THAN_QUIET).await?;
     let reason = status["reason"].as_str().unwrap_or_default().to_owned();
     stage.answered(held).await?;
     stage.status_with("state", "drained").await?;
@@ -57,13 +52,10 @@ pub(super) async fn without_a_witness() -> Outcome {
         stage.gateway_policy("drain: {deadline: 6s, grace_period: 20s, finish: nothing}\n");
     let _agent = stage.gateway(&[]).await?;
     stage.answers(200).await?;
-    let held = hold(&stage).await?;
+    let held = stage.held(HELD).await?;
     stage.put(&policy).await?;
     stage.status_with("count", "partial").await?;
-    stage.drain().await?;
-    sleep(LONGER_THAN_QUIET).await;
-    let status = stage.status().await?;
-    ensure_eq!(status["state"], "draining", "with {HELD} uncounted requests: {status}");
+    stage.held_drain(LONGER_THAN_QUIET).await?;
     let status = stage.status_with("state", "expired").await?;
     stage.answered(held).await?;
     row(
@@ -79,7 +71,7 @@ pub(super) async fn without_a_witness() -> Outcome {
 
 /// The EnvoyFilter is put and deleted while requests run; no request is cut.
 async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
-    let before = hold(stage).await?;
+    let before = stage.held(HELD).await?;
     stage.put(policy).await?;
     stage.status_with("count", "partial").await?;
     ensure_eq!(
@@ -89,12 +81,8 @@ async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
     );
     stage.answered(before).await?;
     stage.status_with("count", "exact").await?;
-    let counted = hold(stage).await?;
-    wait_for(PATIENCE, "the count", async || {
-        ensure_eq!(agent.stat(IN_FLIGHT).await?, Some(HELD as u64), "in flight");
-        Ok(())
-    })
-    .await?;
+    let counted = stage.held(HELD).await?;
+    agent.wait_for_stat(IN_FLIGHT, HELD as u64).await?;
     let delete = ["delete", "envoyfilter", "--namespace", stage.name, "laststream"];
     stage.world.cluster.run(&delete).await?;
     wait_for(PATIENCE, "the gate to go", async || {
@@ -113,10 +101,4 @@ async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
         ),
     );
     Ok(())
-}
-
-async fn hold(stage: &Stage) -> Outcome<Vec<Client>> {
-    let mut held = Vec::new();
-    stage.hold(&mut held, HELD).await?;
-    Ok(held)
 }

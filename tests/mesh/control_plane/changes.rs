@@ -1,18 +1,14 @@
 //! M3: changes of the policy and of the module under load. Each change is rendered and applied.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::task::JoinSet;
-
+use super::load::Load;
 use super::stage::{BEGUN, IN_FLIGHT, Stage};
 use crate::agent::Agent;
 use crate::seen::row;
 use kit::prelude::*;
 
 const LEAST_REQUESTS: u64 = 500;
-const CLIENTS: usize = 4;
 
 pub(super) async fn under_load() -> Outcome {
     let stage = Stage::new("m3").await?;
@@ -25,7 +21,7 @@ pub(super) async fn under_load() -> Outcome {
     let begun = agent.stat(BEGUN).await?.context("no counter")?;
     let mut held = Vec::new();
     stage.hold(&mut held, 5).await?;
-    let load = Load::start(stage.address());
+    let load = Load::start(stage.address(), &Request::get("/delay/5"));
     let mut took = Vec::new();
     for change in 1..=5 {
         let at = load.requests();
@@ -94,13 +90,10 @@ fn other_module(stage: &Stage) -> Outcome<String> {
 }
 
 async fn taken(agent: &Agent, change: u32) -> Outcome {
+    let path = format!("/change-{change}\\\"");
     wait_for(PATIENCE, "the change", async || {
-        let modules =
-            agent.admin_get("/config_dump?resource=ecds_filters").await?.expect(200)?.text();
-        ensure!(
-            modules.contains(&format!("/change-{change}\\\"")),
-            "change {change} has not arrived"
-        );
+        let modules = agent.dump("ecds_filters").await?.to_string();
+        ensure!(modules.contains(&path), "change {change} has not arrived");
         Ok(())
     })
     .await
@@ -108,14 +101,10 @@ async fn taken(agent: &Agent, change: u32) -> Outcome {
 
 /// Checks that exactly `held` streams are in flight, by the module's gauge.
 async fn counted(agent: &Agent, held: usize) -> Outcome {
-    let exact = async || {
-        ensure_eq!(agent.stat(IN_FLIGHT).await?, Some(held as u64), "in flight");
-        Ok(())
-    };
     // The last requests of the load may still be ending.
-    wait_for(Duration::from_secs(5), "the count", exact).await?;
+    agent.wait_for_stat(IN_FLIGHT, held as u64).await?;
     for _ in 0..5 {
-        exact().await?;
+        ensure_eq!(agent.stat(IN_FLIGHT).await?, Some(held as u64), "in flight");
     }
     Ok(())
 }
@@ -133,74 +122,4 @@ async fn listeners(agent: &Agent) -> Outcome<Vec<Option<u64>>> {
         all.push(agent.stat(&format!("listener_manager.{name}")).await?);
     }
     Ok(all)
-}
-
-/// Requests on keep-alive connections, one after the other, until the load ends. It fails with the
-/// first error of a client.
-struct Load {
-    clients: JoinSet<Outcome>,
-    shared: Arc<Shared>,
-}
-
-#[derive(Default)]
-struct Shared {
-    requests: AtomicU64,
-    waiting: AtomicU64,
-    paused: AtomicBool,
-    ended: AtomicBool,
-}
-
-impl Load {
-    fn start(to: SocketAddr) -> Self {
-        let (mut clients, shared) = (JoinSet::new(), Arc::new(Shared::default()));
-        for _ in 0..CLIENTS {
-            clients.spawn(ask(to, Arc::clone(&shared)));
-        }
-        Self { clients, shared }
-    }
-
-    fn requests(&self) -> u64 {
-        self.shared.requests.load(Ordering::Acquire)
-    }
-
-    /// Runs `what` while no request is sent.
-    async fn pause(&self, what: impl AsyncFn() -> Outcome) -> Outcome {
-        self.shared.paused.store(true, Ordering::Release);
-        wait_for(PATIENCE, "the load to pause", async || {
-            ensure_eq!(
-                self.shared.waiting.load(Ordering::Acquire),
-                CLIENTS as u64,
-                "clients that wait"
-            );
-            Ok(())
-        })
-        .await?;
-        let outcome = what().await;
-        self.shared.paused.store(false, Ordering::Release);
-        outcome
-    }
-
-    async fn end(mut self) -> Outcome<u64> {
-        self.shared.ended.store(true, Ordering::Release);
-        while let Some(client) = self.clients.join_next().await {
-            client.context("a client")??;
-        }
-        Ok(self.requests())
-    }
-}
-
-async fn ask(to: SocketAddr, shared: Arc<Shared>) -> Outcome {
-    let mut client = Client::connect(to).await?;
-    while !shared.ended.load(Ordering::Acquire) {
-        if shared.paused.load(Ordering::Acquire) {
-            shared.waiting.fetch_add(1, Ordering::AcqRel);
-            while shared.paused.load(Ordering::Acquire) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            shared.waiting.fetch_sub(1, Ordering::AcqRel);
-        }
-        client.get("/delay/5").await?.expect(200)?;
-        shared.requests.fetch_add(1, Ordering::AcqRel);
-    }
-    Ok(())
 }

@@ -61,17 +61,12 @@ pub(super) async fn table() -> Outcome {
     Ok(())
 }
 
-/// Applies the CRDs of a release.
-pub(super) async fn apply(release: &str) -> Outcome {
-    World::get().await?.cluster.definitions(release).await
-}
-
 /// C2: for each object, the API server's verdict is compared with lint's: with the built-in table,
 /// and with the cluster's own CRDs.
 pub(super) async fn verdicts() -> Outcome {
     let cluster = &World::get().await?.cluster;
     for release in OTHERS {
-        apply(release).await?;
+        cluster.definitions(release).await?;
     }
     let text = include_str!("crds/objects.yaml");
     let create = ["create", "--dry-run=server", "--validate=strict", "--filename=-"];

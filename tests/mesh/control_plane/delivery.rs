@@ -1,8 +1,9 @@
 //! M1: from a policy to a proxy that counts, by the commands that users type.
 
 use super::stage::{Stage, metric};
-use crate::agent::{Agent, Proxy};
+use crate::agent::Agent;
 use crate::seen::row;
+use kit::admin::Admin;
 use kit::prelude::*;
 use kit::wire::free_port;
 
@@ -15,12 +16,7 @@ pub(super) async fn gateway() -> Outcome {
         .gateway_policy("forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}\n");
     let rendered = stage.render(&["envoyfilter"], &policy)?;
     stage.apply(&stage.gateway_objects()?).await?;
-    let warnings = accepted(&stage, &rendered).await?;
-    row(
-        "M1",
-        "gateway: strict dry run, `istioctl validate`, `analyze`, `laststream lint`",
-        warnings,
-    );
+    accepted(&stage, "gateway", &rendered).await?;
     stage.put(&policy).await?;
     let agent = stage.gateway(&[]).await?;
     stage.answers(200).await?;
@@ -33,43 +29,25 @@ pub(super) async fn sidecar() -> Outcome {
     let stage = Stage::new("m1-sidecar").await?;
     let out = free_port()?;
     stage.apply(&stage.sidecar_objects(out)?).await?;
-    let (name, gate, module) = (stage.name, stage.gate, &stage.world.module);
-    let policy = format!(
-        "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\n\
-         module: {module}\ngate: {{port: {gate}}}\n\
-         drain: {{wait_for_app: {{cluster: \"inbound|{}||\"}}}}\n",
-        stage.port
-    );
+    let app = format!("drain: {{wait_for_app: {{cluster: \"inbound|{}||\"}}}}\n", stage.port);
+    let policy = stage.sidecar_policy(&app);
     let rendered = stage.render(&["envoyfilter"], &policy)?;
-    let warnings = accepted(&stage, &rendered).await?;
-    row(
-        "M1",
-        "sidecar: strict dry run, `istioctl validate`, `analyze`, `laststream lint`",
-        warnings,
-    );
+    accepted(&stage, "sidecar", &rendered).await?;
     stage.put(&policy).await?;
-    let agent =
-        stage.proxy(&Proxy { labels: &[("app", name)], sidecar: true, ..Proxy::default() }).await?;
+    let agent = stage.sidecar().await?;
     stage.answers(200).await?;
     counts_one(&stage, &agent, "inbound").await?;
     let outbound = Stage { port: out, ..stage };
-    wait_for(PATIENCE, "the outbound listener", async || {
-        outbound.get("/").await?.expect(200).map(drop)
-    })
-    .await?;
+    outbound.answers(200).await?;
     counts_one(&outbound, &agent, "outbound").await?;
     outbound.nothing_refused()
 }
 
-/// Checks that the API server, `istioctl` and `lint` accept the manifests; returns a text for the
-/// table.
-async fn accepted(stage: &Stage, rendered: &str) -> Outcome<String> {
+/// Checks that the API server, `istioctl` and `lint` accept the manifests of this proxy.
+async fn accepted(stage: &Stage, proxy: &str, rendered: &str) -> Outcome {
     let world = stage.world;
-    world
-        .cluster
-        .kubectl_with(&["apply", "--dry-run=server", "--validate=strict", "-f", "-"], rendered)
-        .await?
-        .expect(0)?;
+    let dry_run = ["apply", "--dry-run=server", "--validate=strict", "-f", "-"];
+    world.cluster.kubectl_with(&dry_run, rendered).await?.expect(0)?;
     let file = &stage.user.argument("rendered.yaml", rendered)?;
     let validated = world.istio.istioctl(&["validate", "-f", file], "").await?.expect(0)?;
     let analyzed =
@@ -81,8 +59,13 @@ async fn accepted(stage: &Stage, rendered: &str) -> Outcome<String> {
     ensure!(unknown.is_empty(), "istioctl: {unknown:#?}");
     let linted = stage.laststream(&["lint", file], "")?.expect(0)?;
     ensure!(linted.stdout.is_empty(), "lint: {}", linted.stdout);
-    Ok("accepted by all; `istioctl` warns that it is an EnvoyFilter, no more; `lint` finds nothing"
-        .into())
+    row(
+        "M1",
+        format!("{proxy}: strict dry run, `istioctl validate`, `analyze`, `laststream lint`"),
+        "accepted by all; `istioctl` warns that it is an EnvoyFilter, no more; `lint` finds \
+            nothing",
+    );
+    Ok(())
 }
 
 /// Checks that one request in flight is 1 in the gauge on both Prometheus ports, and that the gate
@@ -94,11 +77,7 @@ async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
     stage.upstream.wait_held(scope, 1, PATIENCE).await?;
     for (name, address) in [("Envoy's", agent.prometheus()), ("the agent's", agent.agent())] {
         let read = async || {
-            let text =
-                once(address, &Request::get("/stats/prometheus").header("connection", "close"))
-                    .await?
-                    .expect(200)?
-                    .text();
+            let text = Admin(address).get("/stats/prometheus").await?.expect(200)?.text();
             let seen = metric(&text, &gauge).with_context(|| format!("no {gauge}"))?;
             ensure_eq!(seen, 1, "{gauge} on {name} port");
             Ok(())
@@ -114,11 +93,7 @@ async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
     ensure_eq!(status["state"], "serving", "{status}");
     stage.upstream.release(scope);
     client.response("GET").await?.expect(200)?;
-    wait_for(Duration::from_secs(10), "zero", async || {
-        ensure_eq!(agent.stat(&format!("wasmcustom.{gauge}")).await?, Some(0), "{gauge}");
-        Ok(())
-    })
-    .await?;
+    agent.wait_for_stat(&format!("wasmcustom.{gauge}"), 0).await?;
     row(
         "M1",
         format!("{scope}: one request in flight"),

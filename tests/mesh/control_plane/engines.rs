@@ -1,11 +1,7 @@
 //! M8: the engine that restores `x-forwarded-proto`, by the version of the proxy. Each proxy is the
 //! same program; only the version that its agent reports differs.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use tokio::task::JoinSet;
-
+use super::load::Load;
 use super::stage::Stage;
 use crate::agent::{Agent, Proxy};
 use crate::release::Release;
@@ -14,7 +10,6 @@ use kit::prelude::*;
 
 const TRUSTING: &str = "forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}\n";
 const PROTO: &str = "x-forwarded-proto";
-const CLIENTS: usize = 4;
 const LEAST_REQUESTS: usize = 500;
 
 /// The versions that agents report, and whether Envoy's own matchers are to decide.
@@ -35,15 +30,11 @@ pub(super) async fn by_version() -> Outcome {
     let versions: Vec<_> =
         VERSIONS.into_iter().filter(|(_, is_newer)| has_matcher || !is_newer).collect();
     for &(version, is_newer) in &versions {
-        let variables = [("ISTIO_META_ISTIO_VERSION", version)];
-        let labels = [("istio", stage.name)];
-        let special = Proxy { labels: &labels, variables: &variables, ..Proxy::default() };
-        let agent = stage.proxy(&special).await?;
-        stage.answers(200).await?;
+        let agent = of_version(&stage, version).await?;
         restores(&stage).await.context(version)?;
         let [module, matchers] = engines(&agent).await?;
         ensure_eq!([module, matchers], [!is_newer, is_newer], "engines of {version}");
-        agent.end().await?;
+        agent.stop().await?;
     }
     stage.nothing_refused()?;
     let versions = versions.iter().map(|(version, _)| *version).collect::<Vec<_>>().join(", ");
@@ -67,14 +58,10 @@ pub(super) async fn changed_under_load() -> Outcome {
     let by_version = stage.gateway_policy(TRUSTING);
     stage.apply(&stage.gateway_objects()?).await?;
     stage.put(&by_module).await?;
-    let variables = [("ISTIO_META_ISTIO_VERSION", "1.31.0")];
-    let labels = [("istio", stage.name)];
-    let special = Proxy { labels: &labels, variables: &variables, ..Proxy::default() };
-    let agent = stage.proxy(&special).await?;
-    stage.answers(200).await?;
+    let agent = of_version(&stage, "1.31.0").await?;
     restores(&stage).await?;
     stage.upstream.forget();
-    let load = Load::start(stage.address());
+    let load = Load::start(stage.address(), &request("/delay/5"));
     for (policy, expected) in [(&by_version, [false, true]), (&by_module, [true, false])] {
         let before = stage.upstream.requests();
         stage.put(policy).await?;
@@ -101,14 +88,23 @@ pub(super) async fn changed_under_load() -> Outcome {
     Ok(())
 }
 
+/// The gateway's proxy, whose agent reports this version.
+async fn of_version(stage: &Stage, version: &str) -> Outcome<Agent> {
+    let labels = &[("istio", stage.name)];
+    let variables = &[("ISTIO_META_ISTIO_VERSION", version)];
+    let agent = stage.proxy(&Proxy { labels, variables, ..Proxy::default() }).await?;
+    stage.answers(200).await?;
+    Ok(agent)
+}
+
 /// A request whose headers say that its client came over https.
-fn request() -> Request {
-    Request::get("/").header(PROTO, "https").header("x-forwarded-port", "443")
+fn request(path: &str) -> Request {
+    Request::get(path).header(PROTO, "https").header("x-forwarded-port", "443")
 }
 
 /// Envoy writes http, and the engine https.
 async fn restores(stage: &Stage) -> Outcome {
-    once(stage.address(), &request()).await?.expect(200)?;
+    once(stage.address(), &request("/")).await?.expect(200)?;
     ensure_eq!(stage.upstream.last()?.header(PROTO), Some("https".into()), "{PROTO}");
     let forged = Request::get("/").header("x-laststream-forwarded-proto", "https");
     once(stage.address(), &forged).await?.expect(200)?;
@@ -119,53 +115,7 @@ async fn restores(stage: &Stage) -> Outcome {
 /// Whether the module restores the header, and whether the composite filter does, by the active
 /// listeners.
 async fn engines(agent: &Agent) -> Outcome<[bool; 2]> {
-    let dump = agent.admin_get("/config_dump?resource=dynamic_listeners").await?.expect(200)?;
-    let dump = dump.json()?;
-    let listeners = dump["configs"].as_array().context("no listeners")?;
-    let active: String =
-        listeners.iter().map(|listener| listener["active_state"].to_string()).collect();
+    let active = agent.active_listeners().await?;
     // Only the module needs the filter that writes the peer.
     Ok([active.contains("laststream.direct_peer"), active.contains("composite.v3.Composite")])
-}
-
-/// Clients that ask on one connection, and on a new one each time, until the load ends.
-struct Load {
-    clients: JoinSet<Outcome>,
-    is_ended: Arc<AtomicBool>,
-}
-
-impl Load {
-    fn start(to: SocketAddr) -> Self {
-        let (mut clients, is_ended) = (JoinSet::new(), Arc::new(AtomicBool::new(false)));
-        for _ in 0..CLIENTS {
-            clients.spawn(on_one_connection(to, Arc::clone(&is_ended)));
-        }
-        clients.spawn(on_new_connections(to, Arc::clone(&is_ended)));
-        Self { clients, is_ended }
-    }
-
-    async fn end(mut self) -> Outcome {
-        self.is_ended.store(true, Ordering::Release);
-        while let Some(client) = self.clients.join_next().await {
-            client.context("a client")??;
-        }
-        Ok(())
-    }
-}
-
-async fn on_one_connection(to: SocketAddr, is_ended: Arc<AtomicBool>) -> Outcome {
-    let mut client = Client::connect(to).await?;
-    while !is_ended.load(Ordering::Acquire) {
-        client.request(&request()).await?.expect(200)?;
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    Ok(())
-}
-
-async fn on_new_connections(to: SocketAddr, is_ended: Arc<AtomicBool>) -> Outcome {
-    while !is_ended.load(Ordering::Acquire) {
-        once(to, &request()).await?.expect(200)?;
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Ok(())
 }

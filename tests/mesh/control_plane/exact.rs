@@ -15,8 +15,7 @@ pub(super) async fn without_a_restart() -> Outcome {
     stage.status_with("count", "assumed").await?;
     stage.world.cluster.apply(&stage.render(&["statistics"], &policy)?).await?;
     stage.status_with("count", "exact").await?;
-    let mut held = Vec::new();
-    stage.hold(&mut held, 1).await?;
+    let held = stage.held(1).await?;
     stage.drain().await?;
     // While a stream holds, Envoy's count decides nothing, and the gate does not ask for it.
     stage.status_with("state", "draining").await?;

@@ -3,15 +3,13 @@
 //! mistake that is visible in the files.
 
 use tokio::net::TcpSocket;
-use tokio::task::block_in_place;
-use tokio::time::sleep;
 
 use super::stage::{BEGUN, LONGER_THAN_QUIET, Stage, WITNESS};
-use super::world::push;
+use super::world::registry_with_module;
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
 use kit::prelude::*;
-use kit::registry::real::{Registry, Settings};
+use kit::registry::real::Registry;
 use kit::registry::sha256;
 use kit::wire::local;
 
@@ -31,7 +29,7 @@ pub(super) async fn no_registry_at_start() -> Outcome {
     let file = stage.user.argument("late.yaml", &policy)?;
     stage.laststream(&["render", "envoyfilter", "--policy", &file], "")?.expect(2)?;
     let agent = fetching_from(&stage, &name).await?;
-    agent.wait_for_log("cannot fetch Wasm module", PATIENCE).await?;
+    agent.program.wait_for_log("cannot fetch Wasm module").await?;
     shut(&stage).await?;
     uncounted(&stage, &agent).await?;
     let (_registry, policy) =
@@ -61,7 +59,7 @@ pub(super) async fn no_registry_at_update() -> Outcome {
     // A digest that no agent has in its cache.
     let digest = digest_in(&rendered)?;
     stage.world.cluster.apply(&rendered.replace(&digest, &unknown(&digest))).await?;
-    agent.wait_for_log("cannot fetch Wasm module", PATIENCE).await?;
+    agent.program.wait_for_log("cannot fetch Wasm module").await?;
     shut(&stage).await?;
     uncounted(&stage, &agent).await?;
     let (_registry, _) = own_registry(&stage, "", &port)?;
@@ -90,7 +88,7 @@ pub(super) async fn wrong_checksums() -> Outcome {
 
     let nowhere = format!("{}{GATE_PART}{gate}", counter.replace(&digest, &unknown(&digest)));
     stage.world.cluster.apply(&nowhere).await?;
-    agent.wait_for_log("cannot fetch Wasm module", PATIENCE).await?;
+    agent.program.wait_for_log("cannot fetch Wasm module").await?;
     stage.status_with("count", "unknown").await?;
     uncounted(&stage, &agent).await?;
     stage.world.cluster.apply(&rendered).await?;
@@ -113,15 +111,11 @@ pub(super) async fn wrong_checksums() -> Outcome {
     let found = lint(&stage, &wrong)?;
     ensure!(found.contains("LS204"), "lint: {found}");
     stage.world.cluster.apply(&wrong).await?;
-    agent.wait_for_log("which does not match", PATIENCE).await?;
+    agent.program.wait_for_log("which does not match").await?;
     stage.status_with("count", "unknown").await?;
     uncounted(&stage, &agent).await?;
-    let mut held = Vec::new();
-    stage.hold(&mut held, 1).await?;
-    stage.drain().await?;
-    sleep(LONGER_THAN_QUIET).await;
-    let status = stage.status().await?;
-    ensure_eq!(status["state"], "draining", "with an uncounted request: {status}");
+    let held = stage.held(1).await?;
+    stage.held_drain(LONGER_THAN_QUIET).await?;
     stage.answered(held).await?;
     stage.status_with("state", "drained").await?;
     row(
@@ -145,16 +139,7 @@ pub(super) async fn two_of_one_name() -> Outcome {
     let found = lint(&stage, &format!("{rendered}\n---\n{twin}"))?;
     ensure!(found.contains("LS121") && found.contains("LS122"), "lint: {found}");
     stage.world.cluster.apply(&twin).await?;
-    let refusal = wait_for(PATIENCE, "a refusal", async || {
-        stage
-            .world
-            .istio
-            .refusals(&format!("{0}.{0}", stage.name))
-            .into_iter()
-            .next()
-            .context("nothing refused yet")
-    })
-    .await?;
+    let refusal = stage.refusal().await?;
     ensure!(refusal.to_lowercase().contains("duplicate"), "{refusal}");
     stage.get("/").await?.expect(200)?;
     stage.status_with("count", "exact").await?;
@@ -203,10 +188,8 @@ async fn uncounted(stage: &Stage, agent: &Agent) -> Outcome {
 
 /// Starts a registry with the module in it, and returns it with a policy that names it.
 fn own_registry(stage: &Stage, more: &str, port: &Reserved) -> Outcome<(Registry, String)> {
-    let registry = Registry::start(&Settings { port: port.port()?, ..Settings::default() })?;
-    let image = format!("{}/mesh/laststream:1", registry.name());
-    block_in_place(|| push(&image))?;
-    let policy = stage.gateway_policy(more).replace(&stage.world.module, &format!("oci://{image}"));
+    let (registry, module, _) = registry_with_module(port.port()?)?;
+    let policy = stage.gateway_policy(more).replace(&stage.world.module, &module);
     Ok((registry, policy))
 }
 
@@ -236,12 +219,7 @@ fn digest_in(rendered: &str) -> Outcome<String> {
 /// comes last, so that no wait begins there.
 async fn shut(stage: &Stage) -> Outcome {
     for path in ["/ready", "/status", "/prestop?wait=1s"] {
-        let refused = async || {
-            once(local(stage.gate), &Request::get(path).host("localhost"))
-                .await?
-                .expect(403)
-                .map(drop)
-        };
+        let refused = async || stage.ask_gate(Request::get(path), 403).await.map(drop);
         wait_for(PATIENCE, "a gate without its module", refused).await?;
     }
     Ok(())

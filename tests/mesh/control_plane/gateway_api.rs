@@ -2,9 +2,6 @@
 //! over it. No container runs here: the case checks the Deployment, and an agent with the labels of
 //! its pods gets the rendered EnvoyFilter.
 
-use std::path::{Path, PathBuf};
-
-use super::crds;
 use super::order::accepted;
 use super::stage::Stage;
 use crate::agent::Proxy;
@@ -14,8 +11,8 @@ use kit::prelude::*;
 const GATEWAY: &str = "gateway.networking.k8s.io/v1";
 
 pub(super) async fn overlay() -> Outcome {
-    crds::apply("gateway-api-1.6").await?;
     let stage = Stage::new("m7").await?;
+    stage.world.cluster.definitions("gateway-api-1.6").await?;
     gateway(&stage, "edge").await?;
     let plain = template(&stage, "edge-istio", |_| true).await?;
     ensure_eq!(hook(&plain), &Value::Null, "Istio's own Deployment has no hook");
@@ -25,12 +22,9 @@ pub(super) async fn overlay() -> Outcome {
          drain: {{longest_request: 60s, exit_on_zero: true}}\ngate: {{port: {}}}\n",
         stage.world.module, stage.gate
     );
-    let folder = render(&stage, &policy)?;
+    let folder = stage.render_all(&policy)?;
     let cluster = &stage.world.cluster;
-    let rendered = folder.display();
-    cluster.run(&["apply", "--validate=strict", "--kustomize", &rendered.to_string()]).await?;
-    let patch = format!("--patch-file={rendered}/gateway.patch.yaml");
-    cluster.patch_gateway("m7", "edge", ["--type=merge", &patch]).await?;
+    cluster.apply_rendered(&folder, "m7", "edge").await?;
     let merged = template(&stage, "edge-istio", |template| hook(template) != &Value::Null).await?;
     ensure_eq!(hook(&merged)["exec"]["command"][0], "pilot-agent", "the hook");
     accepted(&stage, "edge", "True").await?;
@@ -46,7 +40,6 @@ pub(super) async fn overlay() -> Outcome {
             && annotations["proxy.istio.io/config"].to_string().contains("drainDuration: 95s"),
         "{annotations}"
     );
-    let cluster = &stage.world.cluster;
     wait_for(PATIENCE, "Istio to make the autoscaler and the budget", async || {
         let scaler = cluster.get("m7", "horizontalpodautoscaler/edge-istio").await?;
         let budget = cluster.get("m7", "poddisruptionbudget/edge-istio").await?;
@@ -69,12 +62,10 @@ pub(super) async fn overlay() -> Outcome {
 }
 
 /// Removal as docs/install/gateway-api.md says: the overlay first, then the EnvoyFilter.
-async fn removed(stage: &Stage, folder: &Path) -> Outcome {
-    let patch = r#"[{"op": "remove", "path": "/spec/infrastructure/parametersRef"}]"#;
-    let how = ["--type=json", &format!("--patch={patch}")];
-    stage.world.cluster.patch_gateway("m7", "edge", how).await?;
+async fn removed(stage: &Stage, folder: &str) -> Outcome {
+    stage.world.cluster.forget_overlay("m7", "edge").await?;
     template(stage, "edge-istio", |template| hook(template) == &Value::Null).await?;
-    stage.world.cluster.run(&["delete", "--kustomize", &folder.display().to_string()]).await?;
+    stage.world.cluster.run(&["delete", "--kustomize", folder]).await?;
     row(
         "M7",
         "removal as docs/install/gateway-api.md says",
@@ -94,12 +85,7 @@ async fn refused_by_istio_alone(stage: &Stage, before: &Value) -> Outcome {
     let said = stage.laststream(&["lint", "-"], &wrong.to_string())?.expect(1)?;
     said.stdout_contains("LS562")?;
     stage.apply(&[wrong]).await?;
-    wait_for(PATIENCE, "istiod to fail with the overlay", async || {
-        let log = stage.world.istio.log();
-        ensure!(log.contains("containers[0].image: Required value"), "{log}");
-        Ok(())
-    })
-    .await?;
+    stage.world.istio.istiod.wait_for_log("containers[0].image: Required value").await?;
     let after = template(stage, "edge-istio", |_| true).await?;
     ensure_eq!(hook(&after), hook(before), "the Deployment stays as it was");
     row("M7", "an overlay for a container of another name", "`lint`: LS562; Istio changes nothing");
@@ -151,16 +137,6 @@ pub(super) async fn gateway(stage: &Stage, name: &str) -> Outcome {
         .await
 }
 
-pub(super) fn render(stage: &Stage, policy: &str) -> Outcome<PathBuf> {
-    let file = stage.user.file("policy.yaml", policy)?.display().to_string();
-    let folder = stage.user.path("rendered");
-    let output = folder.display().to_string();
-    stage
-        .laststream(&["render", "all", "--policy", &file, "--output-dir", &output], "")?
-        .expect(0)?;
-    Ok(folder)
-}
-
 /// The template of a Deployment's pods, once `is_so` accepts it.
 pub(super) async fn template(
     stage: &Stage,
@@ -170,9 +146,9 @@ pub(super) async fn template(
     wait_for(PATIENCE, "Istio's Deployment", async || {
         let object = format!("deployment/{name}");
         let deployment = stage.world.cluster.get(stage.name, &object).await;
-        let deployment = deployment.with_context(|| stage.world.istio.log())?;
+        let deployment = deployment.with_context(|| stage.world.istio.istiod.log())?;
         let template = deployment["spec"]["template"].clone();
-        ensure!(is_so(&template), "{template}\n{}", stage.world.istio.log());
+        ensure!(is_so(&template), "{template}\n{}", stage.world.istio.istiod.log());
         Ok(template)
     })
     .await

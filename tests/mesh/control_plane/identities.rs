@@ -2,7 +2,7 @@
 //! identity.
 
 use super::stage::Stage;
-use crate::agent::{Agent, Proxy};
+use crate::agent::Agent;
 use crate::objects::{Given, objects};
 use crate::seen::row;
 use kit::prelude::*;
@@ -23,8 +23,7 @@ pub(super) async fn by_certificate() -> Outcome {
         &[("name", &app.name), ("port", &app.port), ("app", &app.upstream.h1().port())];
     app.apply(&objects(include_str!("objects/m5.yaml"), given)?).await?;
     app.put(&policy).await?;
-    let sidecar =
-        app.proxy(&Proxy { labels: &[("app", "m5")], sidecar: true, ..Proxy::default() }).await?;
+    let sidecar = app.sidecar().await?;
     let given: &[Given<'_>] =
         &[("name", &app.name), ("port", &app.port), ("host", &HOST), ("address", &sidecar.address)];
     app.apply(&objects(include_str!("objects/m5_service.yaml"), given)?).await?;
@@ -49,10 +48,8 @@ pub(super) async fn by_certificate() -> Outcome {
 }
 
 async fn untrusted(sidecar: &Agent) -> Outcome<u64> {
-    Ok(sidecar
-        .stat("wasmcustom.laststream_forwarded_proto_untrusted_inbound_total")
-        .await?
-        .unwrap_or(0))
+    let name = "wasmcustom.laststream_forwarded_proto_untrusted_inbound_total";
+    Ok(sidecar.stat(name).await?.unwrap_or(0))
 }
 
 /// The `x-forwarded-proto` that the app gets when a client of this gateway sends `proto`.
@@ -75,12 +72,7 @@ async fn gateway(stage: &Stage) -> Outcome<Agent> {
             json!([{ "route": [{ "destination": { "host": HOST, "port": { "number": 80 } } }] }]);
     }
     stage.apply(&objects).await?;
-    stage
-        .put(
-            &stage.gateway_policy(
-                "forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}\n",
-            ),
-        )
-        .await?;
+    let trusting = "forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}\n";
+    stage.put(&stage.gateway_policy(trusting)).await?;
     stage.gateway(&[]).await
 }

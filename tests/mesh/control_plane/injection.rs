@@ -3,6 +3,7 @@
 
 use super::stage::{Stage, named};
 use crate::istio;
+use crate::objects::deployment;
 use crate::seen::row;
 use kit::prelude::*;
 
@@ -177,12 +178,7 @@ async fn install(stage: &Stage, values: &Value) -> Outcome {
         document.contains("\nkind: ConfigMap\n")
             && document.contains("name: istio-sidecar-injector\n")
     });
-    let said = stage
-        .world
-        .cluster
-        .kubectl_with(&["apply", "--server-side", "-f", "-"], injector.context("no template")?)
-        .await?;
-    said.expect(0).map(drop)
+    stage.world.cluster.apply_server_side(injector.context("no template")?).await
 }
 
 fn yaml(text: &str) -> Outcome<Value> {
@@ -200,12 +196,8 @@ fn template(annotations: Value) -> Value {
 
 /// The template after `kubectl patch` of a Deployment with it.
 async fn patched(stage: &Stage, template: &Value, patch: &str) -> Outcome<Value> {
-    let deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": { "name": "m6", "namespace": "m6" },
-        "spec": { "selector": { "matchLabels": { "app": "m6" } }, "template": template },
-    });
-    let deployment = stage.user.argument("deployment.json", deployment.to_string())?;
+    let deployment = deployment("m6", "m6", template).to_string();
+    let deployment = stage.user.argument("deployment.json", deployment)?;
     let patch = stage.user.argument("patch.yaml", patch)?;
     let files = ["--filename", &deployment, "--patch-file", &patch];
     let arguments = [&["patch", "--local", "--output=json"], &files[..]].concat();

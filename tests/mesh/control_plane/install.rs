@@ -3,6 +3,8 @@
 
 use super::stage::{Stage, WITNESS, named};
 use crate::agent::{Agent, Proxy};
+use crate::objects::deployment;
+use crate::program::ask;
 use crate::seen::row;
 use kit::command::CommandOutput;
 use kit::prelude::*;
@@ -91,12 +93,7 @@ async fn sidecar_as_documented(
         "metadata": { "labels": { "app": name }, "annotations": { NATIVE: is_native.to_string() } },
         "spec": { "serviceAccountName": name, "containers": [app] },
     });
-    let deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": { "name": name, "namespace": name },
-        "spec": { "selector": { "matchLabels": { "app": name } }, "template": template },
-    });
-    stage.apply(&[deployment]).await?;
+    stage.apply(&[deployment(name, name, &template)]).await?;
     install(&stage, &Page::sidecar(heading), ("shop", name)).await?;
     let patched = stage.world.cluster.get(name, &format!("deployment/{name}")).await?;
     let pod = stage.made(&patched["spec"]["template"]).await?;
@@ -132,12 +129,8 @@ async fn job_as_documented() -> Outcome<Stage> {
     stage.user.file("kustomization.yaml", patched.to_string())?;
     let folder = stage.user.path("").display().to_string();
     let built = stage.world.cluster.run(&["kustomize", &folder]).await?;
-    stage
-        .world
-        .cluster
-        .kubectl_with(&["create", "--dry-run=server", "-f", "-"], &built)
-        .await?
-        .expect(0)?;
+    let dry_run = ["create", "--dry-run=server", "-f", "-"];
+    stage.world.cluster.kubectl_with(&dry_run, &built).await?.expect(0)?;
     let job: Value = serde_saphyr::from_str(&built)?;
     let pod = stage.made(&job["spec"]["template"]).await?;
     let command = &named(&pod["spec"]["containers"], "work")?["command"];
@@ -178,21 +171,9 @@ async fn run(stage: &Stage, commands: &str) -> Outcome {
         let said: CommandOutput = match words.split_first() {
             Some((&"laststream", arguments)) => stage.laststream(arguments, "")?,
             Some((&"kubectl", arguments)) => {
-                // Relative to the user's folder.
-                let is_path = |index: usize| {
-                    let flag = index.checked_sub(1).and_then(|before| arguments.get(before));
-                    matches!(flag, Some(&("--kustomize" | "--patch-file")))
-                };
-                let arguments = arguments.iter().enumerate().map(|(index, word)| {
-                    if is_path(index) {
-                        stage.user.path(word).display().to_string()
-                    } else {
-                        (*word).to_owned()
-                    }
-                });
-                let arguments: Vec<String> = arguments.collect();
-                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-                stage.world.cluster.kubectl(&arguments).await?
+                let mut command = stage.world.cluster.kubectl_command(arguments)?;
+                command.current_dir(stage.user.path("")); // the documents have relative paths
+                ask(command, "").await?
             }
             _ => bail!("a command that this case does not know: {line}"),
         };

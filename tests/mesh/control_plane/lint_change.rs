@@ -2,7 +2,7 @@
 //! Envoy replaces when istiod has sent it.
 
 use super::stage::Stage;
-use crate::agent::{Agent, Proxy};
+use crate::agent::Agent;
 use crate::objects::changes;
 use kit::prelude::*;
 use kit::wire::free_port;
@@ -18,8 +18,7 @@ pub(super) async fn of_a_gateway() -> Outcome {
 pub(super) async fn of_a_sidecar() -> Outcome {
     let stage = Stage::new("e2-sidecar").await?;
     stage.apply(&stage.sidecar_objects(free_port()?)?).await?;
-    let labels = &[("app", stage.name)];
-    let agent = stage.proxy(&Proxy { labels, sidecar: true, ..Proxy::default() }).await?;
+    let agent = stage.sidecar().await?;
     compare(&stage, &agent, include_str!("objects/changes_of_sidecar.yaml")).await
 }
 

@@ -4,11 +4,11 @@
 
 use super::stage::Stage;
 use crate::istio::ROOT;
+use crate::objects::{deployment, pod_of};
 use crate::seen::row;
 use kit::prelude::*;
 
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
-const HASH: &str = "7f8b6d4c5";
 
 pub(super) async fn of_injected_pods() -> Outcome {
     let stage = Stage::new("f5").await?;
@@ -19,7 +19,7 @@ pub(super) async fn of_injected_pods() -> Outcome {
         ("edge", json!({ "inject.istio.io/templates": "gateway" })),
     ];
     for (name, annotations) in &workloads {
-        stage.apply(&[deployment(name, annotations)]).await?;
+        stage.apply(&[workload(name, annotations)]).await?;
         replace_pod(&stage, name).await?;
     }
     let found = findings(&stage)?;
@@ -34,8 +34,7 @@ pub(super) async fn of_injected_pods() -> Outcome {
     stage.world.cluster.apply(&filter).await?;
     for arguments in [&["lifecycle", "--for", "native-sidecar"][..], &["proxy-config"]] {
         let patch = stage.user.argument("patch.yaml", stage.render(arguments, &policy)?)?;
-        let patches = ["patch", "deployment", "native", "--namespace", "f5", "--patch-file"];
-        stage.world.cluster.run(&[&patches[..], &[&patch]].concat()).await?;
+        stage.world.cluster.patch("f5", "deployment/native", &["--patch-file", &patch]).await?;
     }
     let found = findings(&stage)?;
     let old = found.iter().any(|(code, text)| code == "LS801" && text.contains("stop hook"));
@@ -56,43 +55,27 @@ async fn settings_have_their_label(stage: &Stage) -> Outcome {
     Ok(())
 }
 
-fn deployment(name: &str, annotations: &Value) -> Value {
+/// The Deployment of an app, or that of a gateway.
+fn workload(name: &str, annotations: &Value) -> Value {
     let container = match name {
         "edge" => json!({ "name": "istio-proxy", "image": "auto" }),
         _ => json!({ "name": "app", "image": "example.com/app" }),
     };
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": { "name": name, "namespace": "f5" },
-        "spec": {
-            "selector": { "matchLabels": { "app": name } },
-            "template": {
-                "metadata": { "labels": { "app": name }, "annotations": annotations },
-                "spec": { "serviceAccountName": "f5", "containers": [container] },
-            },
-        },
-    })
+    let template = json!({
+        "metadata": { "labels": { "app": name }, "annotations": annotations },
+        "spec": { "serviceAccountName": "f5", "containers": [container] },
+    });
+    deployment("f5", name, &template)
 }
 
 /// Makes the pod of a Deployment anew, as its controller would. No kubelet runs it.
 async fn replace_pod(stage: &Stage, name: &str) -> Outcome {
     let cluster = &stage.world.cluster;
-    let set = format!("{name}-{HASH}");
-    let mut pod =
-        cluster.get("f5", &format!("deployment/{name}")).await?["spec"]["template"].take();
-    (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
-    let metadata = &mut pod["metadata"];
-    metadata["name"] = json!(format!("{set}-a"));
-    metadata["namespace"] = json!("f5");
-    metadata["labels"]["pod-template-hash"] = json!(HASH);
-    metadata["ownerReferences"] = json!([{
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "controller": true,
-        "uid": "2c1f7a56-3f0e-4b7a-9d53-0d3c5f1c7a10",
-    }]);
+    let deployment = cluster.get("f5", &format!("deployment/{name}")).await?;
     let delete = ["delete", "pods", "--namespace", "f5", "--selector"];
     let selector = format!("app={name}");
     cluster.run(&[&delete[..], &[&selector, "--force", "--grace-period=0"]].concat()).await?;
-    cluster.apply_all(&[pod]).await
+    stage.apply(&[pod_of("f5", name, &deployment["spec"]["template"], "a")]).await
 }
 
 /// Codes and messages of the findings in the case's namespace. The images of Istio's own templates
@@ -103,7 +86,7 @@ fn findings(stage: &Stage) -> Outcome<Vec<(String, String)>> {
     let arguments = ["lint", "--cluster", "-n", "f5", "-o", "json", "--kubeconfig", kubeconfig];
     let said = stage.laststream(&arguments, "")?;
     ensure!(matches!(said.code, Some(0 | 1)), "{}", said.stderr);
-    let said: Value = serde_json::from_str(&said.stdout)?;
+    let said = said.json()?;
     let findings = said["findings"].as_array().context("findings")?.iter();
     let own = findings
         .filter(|finding| finding["object"]["namespace"] == "f5" && finding["code"] != "LS210");

@@ -14,6 +14,7 @@ mod injection;
 mod install;
 mod lint_change;
 mod lint_cluster;
+mod load;
 mod monitoring;
 mod order;
 mod scheme;

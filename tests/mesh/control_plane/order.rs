@@ -1,8 +1,7 @@
 //! M7: the order of applying. A Gateway names the ConfigMap of its overlay, so that one comes
 //! first. In the other order Istio waits for it.
 
-use super::crds;
-use super::gateway_api::{gateway, hook, render, template};
+use super::gateway_api::{gateway, hook, template};
 use super::stage::Stage;
 use crate::release::Release;
 use crate::seen::row;
@@ -11,8 +10,8 @@ use kit::prelude::*;
 const NAME: &str = "m7-order";
 
 pub(super) async fn of_the_overlay() -> Outcome {
-    crds::apply("gateway-api-1.6").await?;
     let stage = Stage::new(NAME).await?;
+    stage.world.cluster.definitions("gateway-api-1.6").await?;
     gateway(&stage, "edge").await?;
     template(&stage, "edge-istio", |_| true).await?;
     let policy = format!(
@@ -20,12 +19,10 @@ pub(super) async fn of_the_overlay() -> Outcome {
          gate: {{port: {}}}\n",
         stage.world.module, stage.gate
     );
-    let folder = render(&stage, &policy)?;
-    let patch = format!("--patch-file={}/gateway.patch.yaml", folder.display());
-    stage.world.cluster.patch_gateway(NAME, "edge", ["--type=merge", &patch]).await?;
+    let rendered = stage.render_all(&policy)?;
+    stage.world.cluster.name_overlay(&rendered, NAME, "edge").await?;
     let told = without_config_map(&stage).await?;
     row("M7", "the Gateway names the overlay before its ConfigMap is there", told);
-    let rendered = folder.display().to_string();
     stage.world.cluster.run(&["apply", "--kustomize", &rendered]).await?;
     template(&stage, "edge-istio", |template| hook(template) != &Value::Null).await?;
     accepted(&stage, "edge", "True").await?;
@@ -35,12 +32,7 @@ pub(super) async fn of_the_overlay() -> Outcome {
 
 async fn without_config_map(stage: &Stage) -> Outcome<String> {
     if Release::chosen()? < Release::Istio1_31 {
-        wait_for(PATIENCE, "istiod to miss the ConfigMap", async || {
-            let log = stage.world.istio.log();
-            ensure!(log.contains("but configmap does not exist"), "{log}");
-            Ok(())
-        })
-        .await?;
+        stage.world.istio.istiod.wait_for_log("but configmap does not exist").await?;
         accepted(stage, "edge", "True").await?;
         return Ok("only istiod's log says so: before Istio 1.31 the Gateway stays accepted".into());
     }

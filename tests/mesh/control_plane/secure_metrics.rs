@@ -21,12 +21,7 @@ const MERGED: u16 = 15092;
 pub(super) async fn beside_a_gate() -> Outcome {
     let stage = Stage::new("m8").await?;
     stage.apply(&stage.sidecar_objects(free_port()?)?).await?;
-    let (name, gate, module) = (stage.name, stage.gate, &stage.world.module);
-    let policy = format!(
-        "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\n\
-         module: {module}\ngate: {{port: {gate}}}\ndrain: {{finish: nothing}}\n"
-    );
-    stage.put(&policy).await?;
+    stage.put(&stage.sidecar_policy("drain: {finish: nothing}\n")).await?;
     let certificates = stage.user.path("certificates");
     fs::create_dir_all(&certificates)?;
     let agent = proxy(&stage, &certificates.display().to_string()).await?;
@@ -98,14 +93,10 @@ async fn connect(port: u16, client: &Arc<ClientConfig>) -> Outcome<Client> {
 
 /// Waits until Envoy counts a request in flight on each port.
 async fn in_flight(agent: &Agent) -> Outcome {
-    wait_for(PATIENCE, "a scrape in flight on each port", async || {
-        for prefix in ["secure_stats", "secure_merged_stats"] {
-            let active = agent.stat(&format!("http.{prefix}.downstream_rq_active")).await?;
-            ensure_eq!(active, Some(1), "requests in flight in {prefix}");
-        }
-        Ok(())
-    })
-    .await
+    for prefix in ["secure_stats", "secure_merged_stats"] {
+        agent.wait_for_stat(&format!("http.{prefix}.downstream_rq_active"), 1).await?;
+    }
+    Ok(())
 }
 
 async fn unknown() -> Outcome {

@@ -2,10 +2,11 @@
 //! it.
 
 use tokio::task::block_in_place;
+use tokio::time::sleep;
 
 use super::world::World;
 use crate::agent::{Agent, Proxy};
-use crate::objects::objects;
+use crate::objects::{Given, objects, render_all};
 use kit::command::CommandOutput;
 use kit::prelude::*;
 use kit::user::User;
@@ -85,23 +86,16 @@ impl Stage {
         (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
         (pod["metadata"]["name"], pod["metadata"]["namespace"]) = (json!("made"), json!(self.name));
         let arguments = ["create", "--dry-run=server", "--output", "json", "-f", "-"];
-        let said =
-            self.world.cluster.kubectl_with(&arguments, &pod.to_string()).await?.expect(0)?;
-        Ok(serde_json::from_str(&said.stdout)?)
+        self.world.cluster.kubectl_with(&arguments, &pod.to_string()).await?.expect(0)?.json()
     }
 
     /// A gateway for all hosts, with the upstream behind it.
     pub(crate) fn gateway_objects(&self) -> Outcome<Vec<Value>> {
         let app = self.upstream.h1().port();
-        objects(
-            include_str!("objects/gateway.yaml"),
-            &[
-                ("name", &self.name),
-                ("selector", &self.selector),
-                ("port", &self.port),
-                ("app", &app),
-            ],
-        )
+        let (name, selector, port) = (&self.name, &self.selector, &self.port);
+        let given: &[Given<'_>] =
+            &[("name", name), ("selector", selector), ("port", port), ("app", &app)];
+        objects(include_str!("objects/gateway.yaml"), given)
     }
 
     /// A sidecar without captured ports, which listens for calls of the app on `out`.
@@ -133,6 +127,20 @@ impl Stage {
         )
     }
 
+    /// A policy for the case's sidecar; `more` is added to it.
+    pub(crate) fn sidecar_policy(&self, more: &str) -> String {
+        let (name, gate, module) = (self.name, self.gate, &self.world.module);
+        format!(
+            "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\n\
+             module: {module}\ngate: {{port: {gate}}}\n{more}"
+        )
+    }
+
+    /// Runs `laststream render all`, and returns the folder of the files.
+    pub(crate) fn render_all(&self, policy: &str) -> Outcome<String> {
+        block_in_place(|| render_all(&self.user, "rendered", policy))
+    }
+
     /// Runs `laststream render envoyfilter | kubectl apply -f -`.
     pub(crate) async fn put(&self, policy: &str) -> Outcome<String> {
         let rendered = self.render(&["envoyfilter"], policy)?;
@@ -142,8 +150,14 @@ impl Stage {
 
     /// The gateway's proxy.
     pub(crate) async fn gateway(&self, annotations: &[(&str, &str)]) -> Outcome<Agent> {
-        self.proxy(&Proxy { labels: &[("istio", self.name)], annotations, ..Proxy::default() })
-            .await
+        let labels = &[("istio", self.name)];
+        self.proxy(&Proxy { labels, annotations, ..Proxy::default() }).await
+    }
+
+    /// The sidecar's proxy.
+    pub(crate) async fn sidecar(&self) -> Outcome<Agent> {
+        let labels = &[("app", self.name)];
+        self.proxy(&Proxy { labels, sidecar: true, ..Proxy::default() }).await
     }
 
     /// A proxy with the case's name and these special fields.
@@ -185,6 +199,13 @@ impl Stage {
         self.upstream.wait_held("all", held.len(), PATIENCE).await
     }
 
+    /// Requests that the upstream holds.
+    pub(crate) async fn held(&self, count: usize) -> Outcome<Vec<Client>> {
+        let mut held = Vec::new();
+        self.hold(&mut held, count).await?;
+        Ok(held)
+    }
+
     /// Lets the upstream answer the requests, and checks that each gets 200.
     pub(crate) async fn answered(&self, held: Vec<Client>) -> Outcome {
         self.upstream.release("all");
@@ -194,20 +215,28 @@ impl Stage {
         self.upstream.wait_held("all", 0, PATIENCE).await
     }
 
+    /// The gate's answer, which must have this status.
+    pub(crate) async fn ask_gate(&self, request: Request, status: u16) -> Outcome<Response> {
+        once(local(self.gate), &request.host("localhost")).await?.expect(status)
+    }
+
     /// Begins a drain by `POST /drain`.
     pub(crate) async fn drain(&self) -> Outcome {
-        once(local(self.gate), &Request::post("/drain", "").host("localhost"))
-            .await?
-            .expect(202)
-            .map(drop)
+        self.ask_gate(Request::post("/drain", ""), 202).await.map(drop)
+    }
+
+    /// Begins a drain, which must go on for this time, and returns the gate's status after it.
+    pub(crate) async fn held_drain(&self, time: Duration) -> Outcome<Value> {
+        self.drain().await?;
+        sleep(time).await;
+        let status = self.status().await?;
+        ensure_eq!(status["state"], "draining", "{status}");
+        Ok(status)
     }
 
     /// The gate's answer to `GET /status`.
     pub(crate) async fn status(&self) -> Outcome<Value> {
-        once(local(self.gate), &Request::get("/status").host("localhost"))
-            .await?
-            .expect(200)?
-            .json()
+        self.ask_gate(Request::get("/status"), 200).await?.json()
     }
 
     /// Waits until the gate's status has this value in this field.
@@ -220,9 +249,19 @@ impl Stage {
         wait_for(PATIENCE, "the gate's status", look).await
     }
 
+    fn refusals(&self) -> Vec<String> {
+        self.world.istio.refusals(&format!("{0}.{0}", self.name))
+    }
+
+    /// Waits until the proxy refuses something that istiod sent.
+    pub(crate) async fn refusal(&self) -> Outcome<String> {
+        let look = async || self.refusals().into_iter().next().context("nothing refused yet");
+        wait_for(PATIENCE, "a refusal", look).await
+    }
+
     /// Checks that the proxy refused nothing that istiod sent.
     pub(crate) fn nothing_refused(&self) -> Outcome {
-        let refusals = self.world.istio.refusals(&format!("{}.{}", self.name, self.name));
+        let refusals = self.refusals();
         ensure!(refusals.is_empty(), "refused by the proxy: {refusals:#?}");
         Ok(())
     }

@@ -15,11 +15,7 @@ pub(super) async fn missing() -> Outcome {
     let _running = stage.gateway(&[]).await?;
     stage.answers(200).await?;
     stage.put(&stage.gateway_policy("delivery: image_volume\n")).await?;
-    let refusal = wait_for(PATIENCE, "a refusal", async || {
-        let refusals = stage.world.istio.refusals(&format!("{0}.{0}", stage.name));
-        refusals.into_iter().next().context("nothing refused yet")
-    })
-    .await?;
+    let refusal = stage.refusal().await?;
     ensure!(refusal.contains(FILE), "{refusal}");
     for _ in 0..20 {
         stage.get("/").await?.expect(200)?;
@@ -37,10 +33,10 @@ pub(super) async fn missing() -> Outcome {
         ..Proxy::default()
     };
     let new = Agent::launch(&stage.world.istio, &proxy)?;
-    new.wait_for_log(FILE, PATIENCE).await?;
+    new.program.wait_for_log(FILE).await?;
     for _ in 0..10 {
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-        ensure!(!new.is_ready().await, "ready without its listeners: {}", new.log());
+        ensure!(!new.is_ready().await, "ready without its listeners: {}", new.program.log());
     }
     row("V2", "a proxy that starts without the file", "it does not become ready");
     Ok(())

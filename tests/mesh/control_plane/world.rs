@@ -3,11 +3,11 @@
 
 use tokio::task::block_in_place;
 
-use crate::cluster::{Cluster, Settings};
+use crate::cluster::{self, Cluster};
 use crate::istio::Istio;
 use crate::started::Started;
 use kit::prelude::*;
-use kit::registry::real::{self, Registry};
+use kit::registry::real::{Registry, Settings};
 use kit::user::User;
 
 pub(crate) struct World {
@@ -29,18 +29,21 @@ impl World {
 
     async fn start() -> Outcome<Self> {
         say("starting a registry, the API server and istiod; takes about ten seconds");
-        let registry = Registry::start(&real::Settings::default())?;
-        let image = format!("{}/mesh/laststream:1", registry.name());
-        let digest = block_in_place(|| push(&image))?;
-        let cluster = Cluster::start(&Settings::default()).await?;
+        let (registry, module, digest) = registry_with_module(0)?;
+        let cluster = Cluster::start(&cluster::Settings::default()).await?;
         let istio = Istio::start(&cluster, "127.0.0.1", &json!({})).await?;
-        Ok(Self { cluster, istio, registry, module: format!("oci://{image}"), digest })
+        Ok(Self { cluster, istio, registry, module, digest })
     }
 }
 
-/// Runs `laststream push`, and returns the digest of the manifest.
-pub(crate) fn push(image: &str) -> Outcome<String> {
-    let said = User::new()?.run(&["push", "-o", "json", image], "")?.expect(0)?;
+/// Starts a registry, pushes the module to it, and returns the module's address and the digest of
+/// its manifest. A port of 0 is any free port.
+pub(crate) fn registry_with_module(port: u16) -> Outcome<(Registry, String, String)> {
+    let registry = Registry::start(&Settings { port, ..Settings::default() })?;
+    let image = format!("{}/mesh/laststream:1", registry.name());
+    let push = ["push", "-o", "json", &image];
+    let said = block_in_place(|| User::new()?.run(&push, ""))?.expect(0)?;
     let result = said.json_lines()?.into_iter().next().context("push says nothing")?;
-    result["digest"].as_str().map(String::from).with_context(|| format!("no digest in {result}"))
+    let digest = result["digest"].as_str().with_context(|| format!("no digest in {result}"))?;
+    Ok((registry, format!("oci://{image}"), digest.to_owned()))
 }

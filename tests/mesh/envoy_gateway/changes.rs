@@ -15,8 +15,7 @@ pub(super) async fn case() -> Outcome {
     let upstream = Upstream::start().await?;
     world.gateway(GATEWAY, upstream.h1()).await?;
     let deployment = world.deployment(GATEWAY, |_| true).await?;
-    let mut pod = Pod::start(world, &deployment).await?;
-    pod.ready().await.with_context(|| world.controller.log())?;
+    let _pod = Pod::serving(world, &deployment).await?;
     for change in changes(include_str!("objects/changes.yaml"), &[("gateway", &GATEWAY)])? {
         let compared = change.compare("G5", (&world.cluster, &world.user, local(ADMIN))).await;
         compared.with_context(|| world.controller.log())?;

@@ -1,8 +1,6 @@
 //! G1: the controller accepts everything that is rendered; its Envoy has the gate, and the count is
 //! exact.
 
-use std::path::Path;
-
 use super::pod::{GATE, PORT, Pod};
 use super::world::{EDGE, World};
 use crate::seen::row;
@@ -25,8 +23,7 @@ pub(super) async fn accepted_and_exact() -> Outcome {
     ensure_eq!(names, [json!("envoy"), json!("shutdown-manager")], "its own containers");
     let folder = world.put(GATEWAY, POLICY).await?;
     let merged =
-        world.deployment(GATEWAY, |pod| pod["volumes"].to_string().contains("image")).await;
-    let merged = merged.with_context(|| world.controller.log())?;
+        world.deployment(GATEWAY, |pod| pod["volumes"].to_string().contains("image")).await?;
     is_merged(&merged["spec"]["template"]["spec"])?;
     for kind in ["envoyextensionpolicy", "envoypatchpolicy", "gateway"] {
         accepted(world, kind).await?;
@@ -37,8 +34,7 @@ pub(super) async fn accepted_and_exact() -> Outcome {
         "all objects accepted; its Deployment has the hook, 35 s of grace, the image volume and \
             the program; its shutdown manager is gone",
     );
-    let mut pod = Pod::start(world, &merged).await?;
-    pod.ready().await.with_context(|| world.controller.log())?;
+    let pod = Pod::serving(world, &merged).await?;
     exact(world, &upstream).await?;
     with_a_policy_of_the_route(world, &upstream).await?;
     drop(pod);
@@ -48,16 +44,14 @@ pub(super) async fn accepted_and_exact() -> Outcome {
 }
 
 /// Removal as docs/install/envoy-gateway.md says: the gate first, then the counter.
-async fn removed(world: &World, folder: &Path) -> Outcome {
-    let patch = r#"[{"op": "remove", "path": "/spec/infrastructure/parametersRef"}]"#;
-    let how = ["--type=json", &format!("--patch={patch}")];
-    world.cluster.patch_gateway(EDGE, GATEWAY, how).await?;
+async fn removed(world: &World, folder: &str) -> Outcome {
+    world.cluster.forget_overlay(EDGE, GATEWAY).await?;
     let has_manager = |pod: &Value| containers(pod).any(|each| each["name"] == "shutdown-manager");
     let former = world.deployment(GATEWAY, has_manager).await?;
     let pod = former["spec"]["template"]["spec"].to_string();
     ensure!(!pod.contains("laststream"), "{pod}");
-    world.cluster.run(&["delete", "--kustomize", &folder.display().to_string()]).await?;
-    Pod::start(world, &former).await?.ready().await?;
+    world.cluster.run(&["delete", "--kustomize", folder]).await?;
+    Pod::serving(world, &former).await?;
     row(
         "G1",
         "removal as docs/install/envoy-gateway.md says",
@@ -210,8 +204,7 @@ fn changed(deployment: &Value, from: &str, to: &str) -> Outcome<Value> {
 /// The mistake that LS591 finds: the gate knows no counter, and relies on Envoy's own count.
 async fn with_another_vm_id(world: &World, upstream: &Upstream, deployment: &Value) -> Outcome {
     let other = changed(deployment, "envoyextensionpolicy/edge/g1/wasm/0", "laststream")?;
-    let mut pod = Pod::start(world, &other).await?;
-    pod.ready().await?;
+    let _pod = Pod::serving(world, &other).await?;
     let client = held("/hold/d", upstream, "d").await?;
     let seen = wait_for(PATIENCE, "the gate's count", async || {
         let status = status().await?;

@@ -24,10 +24,8 @@ pub(super) async fn case() -> Outcome {
     world.put(GATEWAY, "drain: {longest_request: 1s, delay: 0s}\n").await?;
     let drain = format!("\"--drain-time-s\",\"{}\"", DRAIN.as_secs());
     let is_so = |pod: &Value| pod.to_string().contains(&drain);
-    let deployment = world.deployment(GATEWAY, is_so).await;
-    let deployment = deployment.with_context(|| world.controller.log())?;
-    let mut pod = Pod::start(world, &deployment).await?;
-    pod.ready().await.with_context(|| world.controller.log())?;
+    let deployment = world.deployment(GATEWAY, is_so).await?;
+    let _pod = Pod::serving(world, &deployment).await?;
     let _kwok = kwok::start(&world.cluster, GATE, local(GATE)).await?;
     object_of_pod(world, &deployment).await?;
     let gateway = Gateway {

@@ -6,6 +6,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
 use tokio::time::{sleep, timeout_at};
 
 use super::controller::{HOST, NAMESPACE, write_secret};
@@ -34,7 +35,6 @@ pub(crate) struct Pod<'w> {
 /// How a container was stopped. Times count from the deletion.
 #[derive(Debug)]
 pub(crate) struct Stopped {
-    pub(crate) name: String,
     /// The hook's exit code, status code or error.
     pub(crate) hook: String,
     pub(crate) signalled: Duration,
@@ -46,6 +46,13 @@ impl<'w> Pod<'w> {
     /// run.
     pub(crate) async fn start(world: &'w World, deployment: &Value) -> Outcome<Self> {
         Self::start_in(world, deployment, None).await
+    }
+
+    /// Starts the containers, and waits until Envoy answers.
+    pub(crate) async fn serving(world: &'w World, deployment: &Value) -> Outcome<Self> {
+        let mut pod = Self::start(world, deployment).await?;
+        pod.ready().await?;
+        Ok(pod)
     }
 
     /// Starts the containers as kubelet does.
@@ -74,8 +81,8 @@ impl<'w> Pod<'w> {
             ask(command, "").await?.expect(0)?;
         }
         for container in pod.spec["containers"].as_array().context("containers")?.clone() {
-            let (command, name) = (pod.command(&container), name_of(&container));
-            let program = Program::start(&name, command, &pod.root.folder("/tmp")?)?;
+            let name = container["name"].as_str().context("a name")?;
+            let program = Program::start(name, pod.command(&container), &pod.root.folder("/tmp")?)?;
             pod.containers.push((container, program));
         }
         Ok(pod)
@@ -86,7 +93,7 @@ impl<'w> Pod<'w> {
         let address = self.address(PORT);
         let (_, envoy) = self.containers.first_mut().context("a container")?;
         let answers = async || once(address, &Request::get("/")).await?.expect(200).map(drop);
-        envoy.ready(PATIENCE, answers).await
+        envoy.ready(PATIENCE, answers).await.with_context(|| self.world.controller.log())
     }
 
     /// The address at which the pod is reached.
@@ -154,19 +161,11 @@ impl<'w> Pod<'w> {
     }
 
     /// Stops the containers as kubelet does: all hooks at once, SIGTERM after each, SIGKILL after
-    /// the grace period.
+    /// the grace period. Envoy is the first of them.
     pub(crate) async fn stop(&mut self) -> Outcome<Vec<Stopped>> {
         let begun = Instant::now();
         let mut containers = std::mem::take(&mut self.containers);
-        Ok(match &mut containers[..] {
-            [one] => vec![self.stop_container(one, begun).await?],
-            [one, two] => {
-                let (one, two) =
-                    tokio::join!(self.stop_container(one, begun), self.stop_container(two, begun));
-                vec![one?, two?]
-            }
-            others => bail!("{} containers", others.len()),
-        })
+        try_join_all(containers.iter_mut().map(|each| self.stop_container(each, begun))).await
     }
 
     async fn stop_container(
@@ -190,7 +189,7 @@ impl<'w> Pod<'w> {
             }
             sleep(Duration::from_millis(20)).await;
         }
-        Ok(Stopped { name: name_of(container), hook, signalled, ended: begun.elapsed() })
+        Ok(Stopped { hook, signalled, ended: begun.elapsed() })
     }
 
     async fn hook(&self, hook: &Value) -> Outcome<String> {
@@ -207,8 +206,4 @@ impl<'w> Pod<'w> {
         let said = ask(command, "").await?;
         Ok(format!("exit code {}", said.code.unwrap_or(-1)))
     }
-}
-
-fn name_of(container: &Value) -> String {
-    container["name"].as_str().unwrap_or_default().to_owned()
 }

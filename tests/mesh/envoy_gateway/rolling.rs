@@ -3,7 +3,7 @@
 //! the clients choose replaces kube-proxy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -11,11 +11,11 @@ use tokio::time::sleep;
 
 use super::network::Network;
 use super::pod::{PORT, Pod};
-use super::stops::{LANES, Lane, deployment};
+use super::stops::{Fate, LANES, Lane, deployment};
 use super::world::World;
 use crate::seen::row;
+use kit::locked;
 use kit::prelude::*;
-use kit::wait::ANSWER;
 
 const REPLICAS: u8 = 2;
 /// The clients, by the time that each of their requests takes; most are short.
@@ -34,21 +34,12 @@ struct Endpoints(Arc<Mutex<Vec<SocketAddr>>>);
 
 impl Endpoints {
     fn change(&self, change: impl FnOnce(&mut Vec<SocketAddr>)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut locked(&self.0));
     }
 
     fn any(&self) -> Option<SocketAddr> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        fastrand::choice(all.iter()).copied()
+        fastrand::choice(locked(&self.0).iter()).copied()
     }
-}
-
-/// How many requests were answered, cut or refused.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Fate {
-    answered: u64,
-    cut: u64,
-    refused: u64,
 }
 
 pub(super) async fn case() -> Outcome {
@@ -59,19 +50,15 @@ pub(super) async fn case() -> Outcome {
         world.gateway(lane.gateway, upstream.h1()).await?;
         let deployment = deployment(world, &lane).await?;
         let (fate, took) = restart(world, &deployment, first).await?;
-        let Fate { answered, cut, refused } = fate;
         row(
             "G3",
             format!("a rolling restart of {REPLICAS} replicas, 8 clients: {}", lane.what),
-            format!(
-                "{answered} requests answered, {cut} cut, {refused} refused; it took {:.0} s",
-                took.as_secs_f64()
-            ),
+            format!("{}; it took {:.0} s", fate.words(), took.as_secs_f64()),
         );
         if lane.laststream {
-            ensure_eq!((cut, refused), (0, 0), "nothing is lost");
+            fate.expect_nothing_lost()?;
         }
-        ensure!(answered > 100, "hardly any load: {fate:?}");
+        ensure!(fate.answered > 100, "hardly any load: {fate:?}");
     }
     Ok(())
 }
@@ -122,7 +109,7 @@ async fn ready<'w>(
 ) -> Outcome<Pod<'w>> {
     let network = Network::new(number).await?;
     let mut pod = Pod::start_in(world, deployment, Some(network)).await?;
-    pod.ready().await.with_context(|| world.controller.log())?;
+    pod.ready().await?;
     endpoints.change(|all| all.push(pod.address(PORT)));
     Ok(pod)
 }
@@ -131,23 +118,13 @@ async fn ready<'w>(
 async fn client(endpoints: Endpoints, takes: Duration, over: Arc<AtomicBool>) -> Fate {
     let mut fate = Fate::default();
     while !over.load(Ordering::Relaxed) {
-        let connected = match endpoints.any() {
-            Some(address) => Client::connect(address).await,
-            None => Err(Error::msg("no pod gets new connections")),
-        };
-        match connected {
-            Err(_) => {
-                fate.refused += 1;
-                sleep(Duration::from_millis(100)).await;
-            }
-            Ok(client) => {
-                // Wait long enough that a slow answer does not count as a cut one.
-                let mut client = client.patience(takes + ANSWER);
-                match client.get(&format!("/delay/{}", takes.as_millis())).await {
-                    Ok(response) if response.status == 200 => fate.answered += 1,
-                    _ => fate.cut += 1,
-                }
-            }
+        let refused = fate.refused;
+        match endpoints.any() {
+            Some(address) => fate.send(address, takes).await,
+            None => fate.refused += 1,
+        }
+        if fate.refused > refused {
+            sleep(Duration::from_millis(100)).await;
         }
     }
     fate

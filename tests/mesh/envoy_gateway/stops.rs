@@ -9,6 +9,7 @@ use super::pod::{PORT, Pod, Stopped};
 use super::world::{EDGE, World};
 use crate::seen::row;
 use kit::prelude::*;
+use kit::wait::ANSWER;
 use kit::wire::local;
 
 /// The variable that makes the held requests 40 s long, which takes two minutes more.
@@ -83,13 +84,13 @@ pub(super) async fn deployment(world: &World, lane: &Lane) -> Outcome<Value> {
         world.cluster.apply_all(&[proxy]).await?;
         let patch = json!({ "spec": { "infrastructure": { "parametersRef": parameters } } });
         let how = ["--type=merge", &format!("--patch={patch}")];
-        world.cluster.patch_gateway(EDGE, lane.gateway, how).await?;
+        world.cluster.patch(EDGE, &format!("gateway/{}", lane.gateway), &how).await?;
     }
     let is_so = |pod: &Value| {
         let own = pod.to_string().contains(&format!("--drain-timeout={}s", limit().as_secs()));
         if lane.laststream { pod["initContainers"].is_array() } else { own }
     };
-    world.deployment(lane.gateway, is_so).await.with_context(|| world.controller.log())
+    world.deployment(lane.gateway, is_so).await
 }
 
 /// Sends a request on a separate connection; an error is the client's.
@@ -100,10 +101,38 @@ fn request(path: String, patience: Duration) -> JoinHandle<Outcome> {
     })
 }
 
-async fn ready<'w>(world: &'w World, deployment: &Value) -> Outcome<Pod<'w>> {
-    let mut pod = Pod::start(world, deployment).await?;
-    pod.ready().await.with_context(|| world.controller.log())?;
-    Ok(pod)
+/// How many requests were answered, cut or refused.
+#[derive(Debug, Default)]
+pub(super) struct Fate {
+    pub(super) answered: u64,
+    pub(super) cut: u64,
+    pub(super) refused: u64,
+}
+
+impl Fate {
+    /// Sends a request that takes so long, on a separate connection.
+    pub(super) async fn send(&mut self, to: SocketAddr, takes: Duration) {
+        let Ok(client) = Client::connect(to).await else {
+            self.refused += 1;
+            return;
+        };
+        // Wait long enough that a slow answer does not count as a cut one.
+        let mut client = client.patience(takes + ANSWER);
+        match client.get(&format!("/delay/{}", takes.as_millis())).await {
+            Ok(response) if response.status == 200 => self.answered += 1,
+            _ => self.cut += 1,
+        }
+    }
+
+    pub(super) fn words(&self) -> String {
+        let Self { answered, cut, refused } = self;
+        format!("{answered} requests answered, {cut} cut, {refused} refused")
+    }
+
+    pub(super) fn expect_nothing_lost(&self) -> Outcome {
+        ensure_eq!((self.cut, self.refused), (0, 0), "nothing is lost");
+        Ok(())
+    }
 }
 
 fn held_request() -> String {
@@ -112,20 +141,21 @@ fn held_request() -> String {
 
 /// Adds the observation to the table: the outcome, when Envoy got SIGTERM, and when the pod was
 /// gone.
-fn report(lane: &Lane, situation: &str, outcome: &str, stopped: &[Stopped]) {
-    let envoy = stopped.iter().find(|container| container.name == "envoy");
+fn report(lane: &Lane, situation: &str, outcome: &str, stopped: &[Stopped]) -> Outcome {
+    let envoy = stopped.first().context("an Envoy")?;
     let gone = stopped.iter().map(|container| container.ended).max().unwrap_or_default();
-    let seen = match envoy {
-        Some(envoy) => format!(
+    row(
+        "G2",
+        format!("{situation}: {}", lane.what),
+        format!(
             "{outcome}; Envoy got SIGTERM after {:.1} s (hook: {}), and the pod was gone after \
              {:.1} s",
             envoy.signalled.as_secs_f64(),
             envoy.hook,
             gone.as_secs_f64()
         ),
-        None => outcome.to_owned(),
-    };
-    row("G2", format!("{situation}: {}", lane.what), seen);
+    );
+    Ok(())
 }
 
 /// Stops the pod a second after a long request has begun. The request must be answered.
@@ -139,25 +169,19 @@ async fn stop_under_a_long_request(
     let stopped = pod.stop().await?;
     let outcome = long.await?;
     let said = outcome.as_ref().map_or_else(|failure| format!("{failure:#}"), |()| "200".into());
-    report(lane, situation, &said, &stopped);
+    report(lane, situation, &said, &stopped)?;
     outcome?;
     Ok(stopped)
 }
 
-/// The time from the deletion to Envoy's SIGTERM.
-fn signalled(stopped: &[Stopped]) -> Outcome<Duration> {
-    let envoy = stopped.iter().find(|container| container.name == "envoy").context("an Envoy")?;
-    Ok(envoy.signalled)
-}
-
 async fn long_and_idle(world: &World, lane: &Lane, deployment: &Value) -> Outcome {
-    let mut pod = ready(world, deployment).await?;
+    let mut pod = Pod::serving(world, deployment).await?;
     let mut idle = Client::connect(local(PORT)).await?;
     idle.get("/").await?.expect(200)?;
     let situation = format!("{}, and an idle connection", held_request());
     let stopped = stop_under_a_long_request(&mut pod, lane, &situation).await?;
     drop(idle);
-    let at = signalled(&stopped)?;
+    let at = stopped[0].signalled;
     if lane.laststream {
         ensure!(
             at > longest() - Duration::from_secs(1) && at < longest() + Duration::from_secs(6),
@@ -176,30 +200,21 @@ async fn long_and_idle(world: &World, lane: &Lane, deployment: &Value) -> Outcom
 /// Requests that still come after the deletion, as from clients that do not know of it: each on a
 /// connection of its own, with pauses.
 async fn late_requests(world: &World, lane: &Lane, deployment: &Value) -> Outcome {
-    let mut pod = ready(world, deployment).await?;
+    let mut pod = Pod::serving(world, deployment).await?;
     let begun = Instant::now();
     let load = tokio::spawn(async move {
-        let (mut fine, mut cut, mut refused) = (0, 0, 0);
+        let mut fate = Fate::default();
         while begun.elapsed() < LATE {
-            match Client::connect(local(PORT)).await {
-                Err(_) => refused += 1,
-                Ok(mut client) => {
-                    match client.get(&format!("/delay/{}", SHORT.as_millis())).await {
-                        Ok(response) if response.status == 200 => fine += 1,
-                        _ => cut += 1,
-                    }
-                }
-            }
+            fate.send(local(PORT), SHORT).await;
             sleep(GAP).await;
         }
-        (fine, cut, refused)
+        fate
     });
     let stopped = pod.stop().await?;
-    let (fine, cut, refused) = load.await?;
-    let said = format!("{fine} requests answered, {cut} cut, {refused} refused");
-    report(lane, "requests of 1.6 s with pauses of 0.6 s, for 14 s", &said, &stopped);
+    let fate = load.await?;
+    report(lane, "requests of 1.6 s with pauses of 0.6 s, for 14 s", &fate.words(), &stopped)?;
     if lane.laststream {
-        ensure_eq!((cut, refused), (0, 0), "nothing is lost");
+        fate.expect_nothing_lost()?;
     }
     Ok(())
 }
@@ -208,13 +223,13 @@ async fn late_requests(world: &World, lane: &Lane, deployment: &Value) -> Outcom
 /// connections for the manager.
 async fn missing_statistic(world: &World, lane: &Lane, deployment: &Value) -> Outcome {
     let gone = if lane.laststream { "downstream_rq_active" } else { "downstream_cx_active" };
-    let mut pod = ready(world, &without(deployment, gone)?).await?;
+    let mut pod = Pod::serving(world, &without(deployment, gone)?).await?;
     if lane.laststream {
         sleep(YOUNG).await;
     }
     let situation = format!("{}, without `{gone}`", held_request());
     let stopped = stop_under_a_long_request(&mut pod, lane, &situation).await?;
-    let at = signalled(&stopped)?;
+    let at = stopped[0].signalled;
     let until = if lane.laststream { longest() + Duration::from_secs(6) } else { limit() + LEAST };
     ensure!(at > longest() - Duration::from_secs(1) && at < until, "{at:?}");
     Ok(())

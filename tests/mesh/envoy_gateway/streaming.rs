@@ -15,14 +15,13 @@ pub(super) async fn case() -> Outcome {
     let upstream = Upstream::start().await?;
     world.gateway(GATEWAY, upstream.h1()).await?;
     let untimed = r#"--patch=[{"op": "remove", "path": "/spec/rules/0/timeouts"}]"#;
-    let patch = ["patch", "httproute", GATEWAY, "--namespace", EDGE, "--type=json", untimed];
-    world.cluster.run(&patch).await?;
+    let route = format!("httproute/{GATEWAY}");
+    world.cluster.patch(EDGE, &route, &["--type=json", untimed]).await?;
     let own = world.deployment(GATEWAY, |_| true).await?;
     let cut = status_of(world, &own).await?;
     world.put(GATEWAY, "profile: streaming\n").await?;
     let has_volume = |pod: &Value| pod["volumes"].to_string().contains("image");
-    let merged = world.deployment(GATEWAY, has_volume).await;
-    let whole = status_of(world, &merged.with_context(|| world.controller.log())?).await?;
+    let whole = status_of(world, &world.deployment(GATEWAY, has_volume).await?).await?;
     for (what, status) in [("nothing", cut), ("`profile: streaming`", whole)] {
         let what = format!("a response of {} s, {what}", TAKES.as_secs());
         row("G4", what, format!("{status}"));
@@ -33,8 +32,7 @@ pub(super) async fn case() -> Outcome {
 
 /// The status of the slow response through a pod of this Deployment.
 async fn status_of(world: &World, deployment: &Value) -> Outcome<u16> {
-    let mut pod = Pod::start(world, deployment).await?;
-    pod.ready().await.with_context(|| world.controller.log())?;
+    let _pod = Pod::serving(world, deployment).await?;
     let mut client = Client::connect(local(PORT)).await?.patience(2 * TAKES);
     Ok(client.get(&format!("/delay/{}", TAKES.as_millis())).await?.status)
 }

@@ -7,13 +7,13 @@ use tokio::task::block_in_place;
 
 use super::controller::{Controller, HOST, NAMESPACE};
 use crate::cluster::{Cluster, Settings};
-use crate::control_plane::world::push;
+use crate::control_plane::world::registry_with_module;
 use crate::isolation::{folder, run_tool};
-use crate::objects::{Given, objects};
+use crate::objects::{Given, objects, render_all};
 use crate::started::Started;
 use kit::command::CommandOutput;
 use kit::prelude::*;
-use kit::registry::real::{self, Registry};
+use kit::registry::real::Registry;
 use kit::user::User;
 
 /// The namespace of the Gateways.
@@ -42,9 +42,7 @@ impl World {
         let hosts = folder("etc")?.join("hosts");
         std::fs::write(&hosts, format!("127.0.0.1 localhost {HOST}\n"))?;
         run_tool("mount", &["--bind", hosts.to_str().context("a path")?, "/etc/hosts"])?;
-        let registry = Registry::start(&real::Settings::default())?;
-        let image = format!("{}/mesh/laststream:1", registry.name());
-        block_in_place(|| push(&image))?;
+        let (registry, module, _) = registry_with_module(0)?;
         let cluster = Cluster::start(&Settings {
             api_server: vec!["--feature-gates=ImageVolume=true".into()],
             ..Settings::default()
@@ -53,13 +51,7 @@ impl World {
         let controller = Controller::start(&cluster).await?;
         cluster.namespace(EDGE).await?;
         cluster.apply_all(&[class()]).await?;
-        Ok(Self {
-            cluster,
-            controller,
-            user: User::new()?,
-            module: format!("oci://{image}"),
-            _registry: registry,
-        })
+        Ok(Self { cluster, controller, user: User::new()?, module, _registry: registry })
     }
 
     pub(crate) fn laststream(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
@@ -75,22 +67,16 @@ impl World {
     }
 
     /// Renders a policy for a Gateway, applies it as its files say, and returns the folder.
-    pub(crate) async fn put(&self, gateway: &str, more: &str) -> Outcome<std::path::PathBuf> {
+    pub(crate) async fn put(&self, gateway: &str, more: &str) -> Outcome<String> {
         let policy = format!(
             "name: {gateway}\nnamespace: {EDGE}\nmodule: {}\ndelivery: image_volume\n\
              program_image: registry.example.com/laststream-program:1\n\
              placement: {{envoy_gateway: {{gateway: {gateway}}}}}\n{more}",
             self.module
         );
-        let file = self.user.file(&format!("{gateway}.yaml"), policy)?.display().to_string();
-        let folder = self.user.path(gateway);
-        let output = folder.display().to_string();
-        self.laststream(&["render", "all", "--policy", &file, "--output-dir", &output])?
-            .expect(0)?;
-        self.laststream(&["lint", &output])?.expect(0)?;
-        self.cluster.run(&["apply", "--validate=strict", "--kustomize", &output]).await?;
-        let patch = format!("--patch-file={output}/gateway.patch.yaml");
-        self.cluster.patch_gateway(EDGE, gateway, ["--type=merge", &patch]).await?;
+        let folder = block_in_place(|| render_all(&self.user, gateway, &policy))?;
+        self.laststream(&["lint", &folder])?.expect(0)?;
+        self.cluster.apply_rendered(&folder, EDGE, gateway).await?;
         Ok(folder)
     }
 
@@ -113,6 +99,7 @@ impl World {
             Ok(deployment)
         })
         .await
+        .with_context(|| self.controller.log())
     }
 }
 

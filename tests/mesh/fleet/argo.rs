@@ -14,7 +14,7 @@ const FOLLOW: [&str; 3] = ["rollout", "rollout/web", "--watch=false"];
 pub(crate) async fn case() -> Outcome {
     let world = World::get().await?;
     operator::place(world, NAMESPACE, NODE, "10.244.252.0/24").await?;
-    operator::grant(world, NAMESPACE, "RoleBinding", &["laststream-reader"]).await?;
+    operator::grant(world, Some(NAMESPACE), &["laststream-reader"]).await?;
     let missing = async || {
         // The API server applies new rights a little later.
         let said = laststream(world, NAMESPACE, &FOLLOW).await?.expect(1)?;
@@ -44,9 +44,8 @@ pub(crate) async fn case() -> Outcome {
     ] {
         says(world, phase, replicas, code, words).await?;
     }
-    let release = ["patch", "pod", "web-old", "--namespace", NAMESPACE, "--type=merge"];
     let free = json!({ "metadata": { "finalizers": null } }).to_string();
-    world.cluster.run(&[&release[..], &["--patch", &free]].concat()).await?;
+    world.cluster.patch(NAMESPACE, "pod/web-old", &["--type=merge", "--patch", &free]).await?;
     let done = "rollout/web successfully rolled out";
     let over = async || says(world, "Healthy", 1, 0, &[done]).await;
     wait_for(PATIENCE, "the end of the old pod", over).await?;
@@ -60,16 +59,16 @@ pub(crate) async fn case() -> Outcome {
 
 /// Writes the status as Argo's controller does, and compares what `rollout` says.
 async fn says(world: &World, phase: &str, replicas: u8, code: i32, words: &[&str]) -> Outcome {
-    let object = world.cluster.get(NAMESPACE, &format!("{RESOURCE}/web")).await?;
+    let rollout = format!("{RESOURCE}/web");
+    let object = world.cluster.get(NAMESPACE, &rollout).await?;
     let generation = object["metadata"]["generation"].as_i64().context("a generation")?;
     let status = json!({ "status": {
         "observedGeneration": generation.to_string(), "phase": phase, "message": "in words",
         "replicas": replicas, "updatedReplicas": 1, "availableReplicas": 1,
     } })
     .to_string();
-    let patch = ["patch", RESOURCE, "web", "--namespace", NAMESPACE, "--subresource=status"];
-    let patch = [&patch[..], &["--type=merge", "--patch", &status]].concat();
-    world.cluster.run(&patch).await?;
+    let how = ["--subresource=status", "--type=merge", "--patch", &status];
+    world.cluster.patch(NAMESPACE, &rollout, &how).await?;
     let said = laststream(world, NAMESPACE, &FOLLOW).await?.expect(code)?;
     let all = format!("{}{}", said.stdout, said.stderr);
     for words in words {

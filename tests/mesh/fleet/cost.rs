@@ -23,7 +23,7 @@ pub(super) struct Requests {
 
 impl Requests {
     pub(super) async fn of(cluster: &Cluster) -> Outcome<Self> {
-        let page = cluster.kubectl(&["get", "--raw", "/metrics"]).await?.expect(0)?.stdout;
+        let page = cluster.run(&["get", "--raw", "/metrics"]).await?;
         let sum = |verb: Option<&str>, subresource: &str| -> u64 {
             let labels = format!("subresource=\"{subresource}\"");
             page.lines()

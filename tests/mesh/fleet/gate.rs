@@ -1,28 +1,13 @@
 //! A stand-in for the gates of pods. KWOK forwards one port of every pod to it.
 
-use std::net::SocketAddr;
-
 use serde_json::json;
 
 use kit::Outcome;
 use kit::fake_server::{Answer, FakeServer};
 
-/// A gate that drains while `holding` streams are in flight.
-pub(super) struct Gate {
-    /// The port of the gate on every pod.
-    pub(super) port: u16,
-    server: FakeServer,
-}
-
-impl Gate {
-    pub(super) fn start(port: u16, holding: u64) -> Outcome<Self> {
-        let server = FakeServer::start(move |asked, _| Ok(answer(asked.path(), holding)))?;
-        Ok(Self { port, server })
-    }
-
-    pub(super) fn address(&self) -> SocketAddr {
-        self.server.address
-    }
+/// Starts a gate that drains while `holding` streams are in flight.
+pub(super) fn start(holding: u64) -> Outcome<FakeServer> {
+    FakeServer::start(move |asked, _| Ok(answer(asked.path(), holding)))
 }
 
 fn answer(path: &str, holding: u64) -> Answer {

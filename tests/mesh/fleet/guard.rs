@@ -52,7 +52,7 @@ pub(crate) async fn case() -> Outcome {
 
 /// Without the right to write, the command names it. With the rights nothing is left to write.
 async fn rights(world: &World) -> Outcome {
-    operator::grant(world, NAMESPACE, "RoleBinding", &["laststream-reader"]).await?;
+    operator::grant(world, Some(NAMESPACE), &["laststream-reader"]).await?;
     let guard = [&ONCE[..], &["--guard=5s"]].concat();
     let refused = async || {
         let said = laststream(world, NAMESPACE, &guard).await?.expect(2)?;
@@ -60,7 +60,7 @@ async fn rights(world: &World) -> Outcome {
         said.stderr_contains("`laststream-actor`").map(drop)
     };
     wait_for(PATIENCE, "the missing right", refused).await?;
-    operator::grant(world, NAMESPACE, "RoleBinding", &["laststream-actor"]).await?;
+    operator::grant(world, Some(NAMESPACE), &["laststream-actor"]).await?;
     let written = async || {
         let said = laststream(world, NAMESPACE, &guard).await?.expect(0)?;
         said.stderr_contains("nothing to write").map(drop)

@@ -65,5 +65,5 @@ pub(crate) fn node(name: &str, range: &str) -> Value {
 /// Waits until KWOK has made all nodes ready.
 pub(crate) async fn nodes_ready(cluster: &Cluster) -> Outcome {
     let wait = ["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=300s"];
-    cluster.kubectl(&wait).await?.expect(0).map(drop)
+    cluster.run(&wait).await.map(drop)
 }

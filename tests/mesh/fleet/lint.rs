@@ -22,7 +22,7 @@ pub(crate) async fn of_a_cluster() -> Outcome {
     for release in ["istio-1.31", "gateway-api-1.6"] {
         world.cluster.definitions(release).await?;
     }
-    grant(world, NAMESPACE, "ClusterRoleBinding", &ROLES).await?;
+    grant(world, None, &ROLES).await?;
     spoiled(world).await?;
     mended(world).await?;
     one_namespace(world).await
@@ -96,8 +96,7 @@ async fn spoiled(world: &World) -> Outcome {
     }
     let look = async || {
         // The API server applies new rights a little later.
-        let said = lint(world).await?.expect(1)?;
-        let said: Value = serde_json::from_str(&said.stdout)?;
+        let said = lint(world).await?.expect(1)?.json()?;
         let findings = said["findings"].as_array().context("findings")?;
         for (rule, kind, name) in &wanted {
             let way_out = way_out(findings, rule, kind, name);
@@ -135,7 +134,7 @@ async fn one_namespace(world: &World) -> Outcome {
     for role in ROLES {
         world.cluster.run(&["delete", "clusterrolebinding", role]).await?;
     }
-    grant(world, NAMESPACE, "RoleBinding", &ROLES).await?;
+    grant(world, Some(NAMESPACE), &ROLES).await?;
     let right = "no right to `list` `envoyfilters` in namespace `istio-system`";
     let look = async || {
         let said = lint(world).await?.expect(1)?;

@@ -7,11 +7,8 @@ use super::kwok;
 use super::pods::Kind;
 use super::stand_in;
 use super::world::World;
-use crate::program::ask;
 use kit::command::CommandOutput;
 use kit::prelude::*;
-use kit::process::guarded;
-use kit::user;
 
 const OPERATOR: &str = "operator";
 /// The finalizer that keeps deleted pods.
@@ -23,10 +20,8 @@ pub(super) async fn laststream(
     namespace: &str,
     arguments: &[&str],
 ) -> Outcome<CommandOutput> {
-    let mut command = guarded(user::laststream()?);
-    command.args(arguments).args(["--namespace", namespace, "--as", OPERATOR]);
-    command.env("KUBECONFIG", world.cluster.kubeconfig()).env("HOME", std::env::temp_dir());
-    ask(command, "").await
+    let whose = ["--namespace", namespace, "--as", OPERATOR];
+    world.cluster.laststream(&[arguments, &whose].concat()).await
 }
 
 /// Creates a namespace, and a node whose pods get addresses of this range.
@@ -36,22 +31,10 @@ pub(super) async fn place(world: &World, namespace: &str, node: &str, range: &st
     kwok::nodes_ready(&world.cluster).await
 }
 
-/// Binds the ClusterRoles to the operator, for the whole cluster or for the namespace.
-pub(super) async fn grant(world: &World, namespace: &str, kind: &str, roles: &[&str]) -> Outcome {
-    const GROUP: &str = "rbac.authorization.k8s.io";
-    let rights = kit::workspace().join("envoyfilter-manifests/rights");
-    let rights = rights.to_str().context("a path")?.to_owned();
-    world.cluster.run(&["apply", "--kustomize", &rights]).await?;
-    let namespace = (kind == "RoleBinding").then_some(namespace);
-    let binding = |role: &&str| {
-        json!({
-            "apiVersion": format!("{GROUP}/v1"), "kind": kind,
-            "metadata": { "name": role, "namespace": namespace },
-            "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": role },
-            "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": OPERATOR }],
-        })
-    };
-    world.cluster.apply_all(&roles.iter().map(binding).collect::<Vec<_>>()).await
+/// Gives the operator the ClusterRoles, for a namespace or for the whole cluster.
+pub(super) async fn grant(world: &World, namespace: Option<&str>, roles: &[&str]) -> Outcome {
+    world.cluster.apply_roles().await?;
+    world.cluster.bind(namespace, roles, OPERATOR).await
 }
 
 /// A pod with a proxy on this node.
@@ -71,8 +54,7 @@ pub(super) fn pod(namespace: &str, node: &str, name: &str, annotations: &Value) 
 pub(super) async fn serve(world: &World, namespace: &str) -> Outcome {
     let wait = ["wait", "--for=condition=Ready", "pods", "--all", "--timeout=60s"];
     world.cluster.run(&[&wait[..], &["--namespace", namespace]].concat()).await?;
-    let pods = ["get", "pods", "--namespace", namespace, "--output", "json"];
-    let said: Value = serde_json::from_str(&world.cluster.run(&pods).await?)?;
+    let said = world.cluster.get(namespace, "pods").await?;
     let index = |wanted| (0..100).find(|index| Kind::of(*index) == wanted).context("a kind");
     let (serving, without) = (index(Kind::Serving)?, index(Kind::Without)?);
     let mut addresses: BTreeMap<Ipv4Addr, usize> = BTreeMap::new();

@@ -1,8 +1,8 @@
 //! Mistakes in the objects of a cluster, one in each workload, and the same workloads without them.
 
-use kit::prelude::*;
-
 use super::lint::{NAMESPACE, NODE};
+use crate::objects::{deployment, pod_of};
+use kit::prelude::*;
 
 /// A Deployment with two pods that KWOK runs, and the rule that must find its mistake.
 pub(super) struct Planted {
@@ -13,9 +13,6 @@ pub(super) struct Planted {
     /// What only the pods have.
     of_pods: fn(&mut Value),
 }
-
-/// The API server's numbers of ReplicaSets are made of these letters.
-const HASH: &str = "7f8b6d4c5";
 
 const fn planted(name: &'static str, rule: &'static str, change: fn(&mut Value)) -> Planted {
     Planted { name, rule, change, of_pods: |_| () }
@@ -110,32 +107,12 @@ impl Planted {
         if !good {
             (self.of_pods)(&mut made);
         }
-        let deployment = json!({
-            "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": { "name": self.name, "namespace": NAMESPACE },
-            "spec": { "selector": { "matchLabels": { "app": self.name } }, "template": template },
-        });
-        let [one, two] = ["a", "b"].map(|pod| self.pod(&made, pod));
+        // As Istio's webhook leaves them: with an image.
+        made["spec"]["nodeName"] = json!(NODE);
+        made["spec"]["containers"][0]["image"] = json!("proxyv2:1.31.0");
+        let deployment = deployment(NAMESPACE, self.name, &template);
+        let [one, two] = ["a", "b"].map(|end| pod_of(NAMESPACE, self.name, &made, end));
         [deployment, one, two]
-    }
-
-    /// A pod as Istio's webhook leaves it: with an image.
-    fn pod(&self, template: &Value, name: &str) -> Value {
-        let mut pod = template.clone();
-        pod["apiVersion"] = json!("v1");
-        pod["kind"] = json!("Pod");
-        pod["spec"]["nodeName"] = json!(NODE);
-        pod["spec"]["containers"][0]["image"] = json!("proxyv2:1.31.0");
-        let set = format!("{}-{HASH}", self.name);
-        let metadata = &mut pod["metadata"];
-        metadata["name"] = json!(format!("{set}-{name}"));
-        metadata["namespace"] = json!(NAMESPACE);
-        metadata["labels"]["pod-template-hash"] = json!(HASH);
-        metadata["ownerReferences"] = json!([{
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "controller": true,
-            "uid": "2c1f7a56-3f0e-4b7a-9d53-0d3c5f1c7a10",
-        }]);
-        pod
     }
 }
 

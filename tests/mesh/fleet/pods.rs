@@ -121,11 +121,10 @@ async fn addresses(
     pods: usize,
 ) -> Outcome<BTreeMap<Ipv4Addr, usize>> {
     let path = format!("{PODS}?limit=1&fieldSelector=status.phase%21%3DRunning");
-    let said = cluster.kubectl(&["get", "--raw", &path]).await?.expect(0)?;
-    let waiting: Value = serde_json::from_str(&said.stdout)?;
+    let waiting: Value = serde_json::from_str(&cluster.run(&["get", "--raw", &path]).await?)?;
     ensure_eq!(waiting["items"].as_array().map(Vec::len), Some(0), "pods that do not run yet");
     let all = ["get", "pods", "--namespace", NAMESPACE, "--output", LINES];
-    let said = cluster.kubectl(&all).await?.expect(0)?.stdout;
+    let said = cluster.run(&all).await?;
     let (mut addresses, mut doubles) = (BTreeMap::new(), BTreeSet::new());
     for line in said.lines() {
         let mut words = line.split(' ');

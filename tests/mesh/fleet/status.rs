@@ -14,8 +14,6 @@ use crate::cluster::Cluster;
 use crate::isolation::folder;
 use crate::seen::row;
 use kit::prelude::*;
-use kit::process::guarded;
-use kit::user;
 
 /// The time limit for a thousand pods, unless the machine is so busy that one pod at a time takes
 /// longer.
@@ -87,7 +85,7 @@ async fn measure(cluster: &Cluster, pods: usize, at_a_time: usize) -> Outcome<Ru
     let before = Requests::of(cluster).await?;
     let arguments = ["status", "-n", NAMESPACE, "-o", "json", "--at-a-time"];
     let limit = at_a_time.to_string();
-    let ran = run(cluster, &[arguments.as_slice(), &[limit.as_str()]].concat()).await?;
+    let ran = run(cluster, &[&arguments[..], &[&limit]].concat()).await?;
     let after = Requests::of(cluster).await?;
     ensure_eq!(ran.code, Some(1), "some pods do not answer: {}", ran.stderr);
     check(&serde_json::from_str(&ran.stdout)?, pods)?;
@@ -155,9 +153,7 @@ pub(super) struct Ran {
 
 /// Runs `laststream`, and samples its memory until it ends.
 pub(super) async fn run(cluster: &Cluster, arguments: &[&str]) -> Outcome<Ran> {
-    let mut command = guarded(user::laststream()?);
-    command.args(arguments).env("KUBECONFIG", cluster.kubeconfig());
-    command.env("HOME", std::env::temp_dir());
+    let command = cluster.laststream_command(arguments)?;
     tokio::task::spawn_blocking(move || watch(command)).await.context("a thread")?
 }
 

@@ -8,14 +8,14 @@ use laststream_fleet::{self as fleet, Access};
 use tokio::sync::Mutex;
 
 use super::cost::{Requests, peak_kb};
-use super::gate::Gate;
 use super::pods::{self, NAMESPACE};
-use super::{kwok, stand_in};
+use super::{gate, kwok, stand_in};
 use crate::cluster::{Cluster, Settings};
 use crate::isolation::run_tool;
 use crate::program::Program;
 use crate::seen::row;
 use crate::started::Started;
+use kit::fake_server::FakeServer;
 use kit::prelude::*;
 
 /// How many streams hold the gate of each draining pod.
@@ -28,7 +28,7 @@ pub(super) struct World {
     pub(super) cluster: Cluster,
     _kwok: Program,
     kwok_pid: u32,
-    _gate: Gate,
+    _gate: FakeServer,
     written: Mutex<usize>,
 }
 
@@ -63,8 +63,8 @@ impl World {
         stand_in::start()?;
         let cluster = Cluster::start(&Settings::default()).await?;
         cluster.namespace(NAMESPACE).await?;
-        let gate = Gate::start(GATE, HELD)?;
-        let mut kwok = kwok::start(&cluster, gate.port, gate.address()).await?;
+        let gate = gate::start(HELD)?;
+        let mut kwok = kwok::start(&cluster, GATE, gate.address).await?;
         Ok(Self {
             cluster,
             kwok_pid: kwok.process().pid(),

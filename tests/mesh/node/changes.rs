@@ -3,7 +3,7 @@
 
 use super::load::HOST;
 use super::rolling::know_the_way;
-use super::workload::{self, Proxy, Workload, gateway_label};
+use super::workload::{self, Workload, gateway_label};
 use super::world::World;
 use crate::cut_streams::{DRAIN, Gateway};
 use crate::objects::{Given, changes};
@@ -15,8 +15,7 @@ const GATEWAY: &str = "gateway";
 const OTHER: &str = "other.test";
 
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    let _turn = world.turns.read().await;
+    let (world, _turn) = World::shared().await?;
     world.cluster.injected_namespace(NAMESPACE).await?;
     let given: &[Given<'_>] = &[
         ("namespace", &NAMESPACE),
@@ -31,26 +30,20 @@ pub(crate) async fn case() -> Outcome {
     let old: Vec<Value> = changes.iter().map(|change| change.old.clone()).collect();
     world.cluster.apply_all(&old).await?;
     let config = format!("drainDuration: {}s", DRAIN.as_secs());
-    let workload = Workload {
-        namespace: NAMESPACE,
-        name: GATEWAY,
-        proxy: Proxy::Gateway,
-        annotations: json!({ "proxy.istio.io/config": config }),
-        drain: Some(json!({})),
-        ..Workload::default()
-    };
+    let annotations = json!({ "proxy.istio.io/config": config });
+    let workload = Workload { annotations, ..Workload::gateway(NAMESPACE, GATEWAY) };
     workload.create(world).await?;
-    know_the_way(&workload, world).await?;
+    let pods = know_the_way(&workload, world).await?;
     let gateway = Gateway {
         case: "E3",
         cluster: &world.cluster,
         user: &world.user,
         namespace: NAMESPACE,
-        address: SocketAddr::new(workload.pod(world).await?.address, workload::GATEWAY),
+        address: pods.first().context("a pod")?.listener(),
         takes: |time| format!("/takes/{}", time.as_millis()),
     };
     for change in &changes {
         gateway.compare(change).await?;
     }
-    world.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]).await.map(drop)
+    world.cluster.run(&["delete", "namespace", NAMESPACE, "--wait=false"]).await.map(drop)
 }

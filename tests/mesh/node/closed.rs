@@ -1,7 +1,7 @@
 //! F4: Istio's agent can be set up to serve Envoy's statistics to its own pod only, or not at all.
 //! `laststream status` and `drain` of such gateways, beside Istio's secure metrics ports.
 
-use super::workload::{self, Proxy, Workload, routes};
+use super::workload::{Workload, routes};
 use super::world::World;
 use crate::release::Release;
 use crate::seen::row;
@@ -48,13 +48,7 @@ impl SetUp {
     }
 
     fn workload(&self) -> Workload<'static> {
-        Workload {
-            namespace: NAMESPACE,
-            name: self.gateway,
-            proxy: Proxy::Gateway,
-            drain: Some(json!({})),
-            ..Workload::default()
-        }
+        Workload::gateway(NAMESPACE, self.gateway)
     }
 
     /// Its pod. istiod may inject a pod before it has taken over the [`SetUp::proxy_config`]; such
@@ -66,7 +60,8 @@ impl SetUp {
             if self.variables.iter().all(|variable| is_set(&seen, variable)) {
                 return Ok(pod);
             }
-            workload::delete(world, NAMESPACE, &pod, &["--wait=true", "--grace-period=1"]).await?;
+            let delete = ["delete", "pod", "--namespace", NAMESPACE, &pod, "--grace-period=1"];
+            world.cluster.run(&delete).await?;
             bail!("{pod} lacks one")
         })
         .await
@@ -81,8 +76,7 @@ fn is_set(pod: &Value, &(name, value): &(&str, &str)) -> bool {
 }
 
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    let _turn = world.turns.read().await;
+    let (world, _turn) = World::shared().await?;
     world.cluster.injected_namespace(NAMESPACE).await?;
     let mut set_ups = vec![LOCAL_ONLY];
     if Release::chosen()? >= Release::Istio1_31 {
@@ -107,21 +101,22 @@ pub(crate) async fn case() -> Outcome {
 
 /// The column WHY of `status`.
 async fn says(world: &World, set_up: &SetUp, pod: &str) -> Outcome<String> {
-    let said = world.laststream(&["status", "-n", NAMESPACE, "-o", "json"]).await?.expect(0)?;
-    let said: Value = serde_json::from_str(&said.stdout)?;
+    let status = ["status", "-n", NAMESPACE, "-o", "json"];
+    let said = world.cluster.laststream(&status).await?.expect(0)?.json()?;
     let mut pods = said["pods"].as_array().into_iter().flatten();
     let report = pods.find(|report| report["pod"] == pod).context("the pod")?;
-    ensure_eq!(report["class"], "installed", "{report}");
-    ensure_eq!(report["state"], "serving", "{report}");
-    ensure_eq!(report["count"], "exact", "{report}");
+    for (field, value) in [("class", "installed"), ("state", "serving"), ("count", "exact")] {
+        ensure_eq!(report[field], value, "{field} in {report}");
+    }
     let why = report["why"].as_str().unwrap_or_default();
     ensure!(why.contains(set_up.why) && why.ends_with("asked by port-forward"), "{report}");
     Ok(format!("serving, exact; {why}"))
 }
 
 async fn drains(world: &World, set_up: &SetUp, pod: &str) -> Outcome {
-    world.laststream(&["drain", pod, "-n", NAMESPACE, "--yes"]).await?.expect(0)?;
-    world.laststream(&["wait", pod, "-n", NAMESPACE, "--timeout", "60s"]).await?.expect(0)?;
+    world.cluster.laststream(&["drain", pod, "-n", NAMESPACE, "--yes"]).await?.expect(0)?;
+    let wait = ["wait", pod, "-n", NAMESPACE, "--timeout", "60s"];
+    world.cluster.laststream(&wait).await?.expect(0)?;
     row("F4", format!("`drain` and `wait` of a gateway with {}", set_up.why), "drained");
     Ok(())
 }

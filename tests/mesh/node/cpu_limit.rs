@@ -14,8 +14,7 @@ const NAMESPACE: &str = "limited";
 const OBEYS: Version = Version::new(1, 40, 0);
 
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    let _turn = world.turns.read().await;
+    let (world, _turn) = World::shared().await?;
     world.cluster.namespace(NAMESPACE).await?;
     let off = json!([{ "name": "ENVOY_CGROUP_CPU_DETECTION", "value": "false" }]);
     // Without `requests` the pod would ask for the whole limit, which a node with other pods lacks.
@@ -36,8 +35,8 @@ pub(crate) async fn case() -> Outcome {
 /// Waits until the counters have answered the gate: one for each worker, and that of the main
 /// thread, which has no streams.
 async fn workers(world: &World, name: &str) -> Outcome<u64> {
-    let workload = Workload { namespace: NAMESPACE, name, ..Workload::default() };
-    let gate = SocketAddr::new(workload.pod(world).await?.address, GATE);
+    let pod = Workload::app(NAMESPACE, name).pod(world).await?;
+    let gate = SocketAddr::new(pod.address, GATE);
     let ask =
         |path: &str| Request::get(path).host(&gate.ip().to_string()).header(SECRET_HEADER, SECRET);
     let exact = wait_for(PATIENCE, "an exact count", async || {
@@ -45,8 +44,7 @@ async fn workers(world: &World, name: &str) -> Outcome<u64> {
         ensure_eq!(status["count"], "exact", "{status}");
         Ok(status)
     });
-    let status = exact.await?;
-    let counters = status["counters"].as_u64().context("counters")?;
+    let counters = exact.await?["counters"].as_u64().context("counters")?;
     let drained = once(gate, &ask("/prestop?wait")).await?.expect(200)?.json()?;
     ensure_eq!(drained["state"], "drained", "{name}: {drained}");
     Ok(counters - 1)

@@ -14,30 +14,24 @@ const LATER: Duration = Duration::from_secs(2);
 const GRACE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    let _turn = world.turns.read().await;
+    let (world, _turn) = World::shared().await?;
     world.cluster.injected_namespace(NAMESPACE).await?;
     world.cluster.apply_all(&[sidecars(NAMESPACE)]).await?;
-    let workload = Workload {
-        namespace: NAMESPACE,
-        name: "native",
-        proxy: Proxy::Native,
-        drain: Some(json!({})),
-        ..Workload::default()
-    };
+    let drain = Some(json!({}));
+    let native = Workload::app(NAMESPACE, "native");
+    let workload = Workload { proxy: Proxy::Native, drain, ..native };
     workload.create(world).await?;
     let pod = workload.pod(world).await?;
     let request = ask(SocketAddr::new(pod.address, SIDECAR), "native.dead", REQUEST);
     tokio::time::sleep(BEFORE).await;
     let deleted = workload::delete(world, NAMESPACE, &pod.name, &[]).await?;
     tokio::time::sleep(LATER).await;
-    let container = ["exec", "--namespace", NAMESPACE, &pod.name, "--container=istio-proxy"];
-    let quit = ["--", "pilot-agent", "request", "POST", "quitquitquit"];
+    let quit = ["pilot-agent", "request", "POST", "quitquitquit"];
     // The connection may break off, because the agent ends with its Envoy.
-    world.cluster.kubectl(&[&container[..], &quit].concat()).await?;
+    world.exec(NAMESPACE, &pod.name, &quit).await?;
     let (answer, _) = request.await?;
     ensure!(answer.is_err(), "the request survives its proxy: {answer:?}");
-    let (gone, last) = world.pods.gone(NAMESPACE, &pod.name, Duration::from_secs(90)).await?;
+    let (gone, last) = world.pods.gone(NAMESPACE, &pod.name).await?;
     let gone = gone - deleted;
     let statuses = last["status"]["initContainerStatuses"].as_array().context("statuses")?;
     let proxy = statuses.iter().find(|status| status["name"] == "istio-proxy");

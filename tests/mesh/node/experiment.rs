@@ -2,7 +2,7 @@
 //! without any hook, with Istio's own means, and with the rendered hook.
 
 use super::lane::{Lane, Seen, side_by_side, task};
-use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};
+use super::workload::{Proxy, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -17,8 +17,7 @@ const BARE: &str = "bare";
 const KEPT: &str = "kept";
 
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    let _turn = world.turns.read().await;
+    let (world, _turn) = World::shared().await?;
     let front = prepare(world).await?;
     let seen =
         side_by_side(lanes(front).into_iter().map(|lane| task(world, lane)).collect()).await?;
@@ -32,8 +31,7 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
         world.cluster.injected_namespace(namespace).await?;
         world.cluster.apply_all(&[sidecars(namespace)]).await?;
     }
-    let front =
-        Workload { namespace: BARE, name: "front", proxy: Proxy::Gateway, ..Workload::default() };
+    let front = Workload { drain: None, ..Workload::gateway(BARE, "front") };
     front.create(world).await?;
     let hosts = [
         ("c.bare", "classic.bare"),
@@ -46,31 +44,26 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
         objects.extend(routes(namespace, gateway, &[("kept.test", "backend.default")]));
     }
     world.cluster.apply_all(&objects).await?;
-    Ok(SocketAddr::new(front.pod(world).await?.address, GATEWAY))
+    Ok(front.pod(world).await?.listener())
 }
 
 fn lanes(front: SocketAddr) -> Vec<Lane> {
-    let lane = |what, namespace, name, proxy, host: Option<&'static str>| Lane {
+    use Proxy::{Classic, Gateway, Native};
+
+    let lane = |what, namespace: &'static str, name, proxy, host: Option<&'static str>| Lane {
         what,
         workload: Workload {
-            namespace,
-            name,
             proxy,
             drain: (namespace == KEPT).then(|| json!({})),
-            ..Workload::default()
+            ..Workload::app(namespace, name)
         },
         request: REQUEST,
-        idle_connection: proxy == Proxy::Gateway,
+        idle_connection: proxy == Gateway,
         through: host.map(|host| (front, host)),
         ..Lane::default()
     };
-    let mut zero = lane(
-        "a gateway with EXIT_ON_ZERO and an idle connection",
-        BARE,
-        "zero",
-        Proxy::Gateway,
-        None,
-    );
+    let what = "a gateway with EXIT_ON_ZERO and an idle connection";
+    let mut zero = lane(what, BARE, "zero", Gateway, None);
     zero.workload.grace = SHORT_GRACE;
     zero.workload.annotations = json!({
         "proxy.istio.io/config": r#"{
@@ -80,22 +73,16 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
         }"#
     });
     vec![
-        lane("a classic sidecar, nothing", BARE, "classic", Proxy::Classic, Some("c.bare")),
-        lane(
-            "a classic sidecar, the rendered hook",
-            KEPT,
-            "classic",
-            Proxy::Classic,
-            Some("c.kept"),
-        ),
-        lane("a native sidecar, Istio's own hook", BARE, "native", Proxy::Native, Some("n.bare")),
-        lane("a native sidecar, the rendered hook", KEPT, "native", Proxy::Native, Some("n.kept")),
-        lane("a gateway with an idle connection, nothing", BARE, "gateway", Proxy::Gateway, None),
+        lane("a classic sidecar, nothing", BARE, "classic", Classic, Some("c.bare")),
+        lane("a classic sidecar, the rendered hook", KEPT, "classic", Classic, Some("c.kept")),
+        lane("a native sidecar, Istio's own hook", BARE, "native", Native, Some("n.bare")),
+        lane("a native sidecar, the rendered hook", KEPT, "native", Native, Some("n.kept")),
+        lane("a gateway with an idle connection, nothing", BARE, "gateway", Gateway, None),
         lane(
             "a gateway with an idle connection, the rendered hook",
             KEPT,
             "gateway",
-            Proxy::Gateway,
+            Gateway,
             None,
         ),
         zero,
@@ -117,19 +104,9 @@ fn judge(seen: &[Seen]) -> Outcome {
     }
     // Without the gate, nothing keeps Envoy until it has passed the app's last answer on. On a busy
     // machine it once ended too early.
-    ensure!(
-        native.answered >= APP_HAS_ENDED,
-        "kubelet keeps a native sidecar for its app: {}\n{}",
-        native.words(),
-        native.log
-    );
-    ensure!(!zero.is_lost(), "EXIT_ON_ZERO waits: {}\n{}", zero.words(), zero.log);
-    let grace = Duration::from_secs(SHORT_GRACE.into());
-    ensure!(
-        zero.gone >= grace,
-        "an idle connection holds EXIT_ON_ZERO for the grace period: {}\n{}",
-        zero.words(),
-        zero.log
-    );
-    Ok(())
+    let app_has_ended = native.answered >= APP_HAS_ENDED;
+    native.expect(app_has_ended, "kubelet keeps a native sidecar for its app")?;
+    zero.expect(!zero.is_lost(), "EXIT_ON_ZERO waits")?;
+    let is_held = zero.gone >= Duration::from_secs(SHORT_GRACE.into());
+    zero.expect(is_held, "an idle connection holds EXIT_ON_ZERO for the grace period")
 }

@@ -3,16 +3,17 @@
 
 use std::time::Instant;
 
+use super::load::HOST;
 use super::machine::NAME;
-use super::workload::{GATEWAY, Proxy, Workload, routes};
-use super::world::{World, cluster_role};
+use super::rolling::create_behind;
+use super::workload::{Workload, routes};
+use super::world::World;
 use crate::seen::row;
 use kit::command::CommandOutput;
 use kit::prelude::*;
 use kit::process::Process;
 
 const NAMESPACE: &str = "fleet";
-const HOST: &str = "kept.test";
 /// The body of the request. The client sends it last, so the request lasts as long as it likes.
 const BODY: &[u8] = b"done";
 /// How long the client waits with the body after `rollout` has named the pod.
@@ -26,32 +27,22 @@ const OPERATOR: &str = "operator";
 const CLOSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    let _turn = world.turns.read().await;
+    let (world, _turn) = World::shared().await?;
     let gateway = Workload {
-        namespace: NAMESPACE,
-        name: "edge",
-        proxy: Proxy::Gateway,
         replicas: 3,
         drain: Some(json!({ "deadline": DEADLINE })),
         grace: GRACE,
-        ..Workload::default()
+        ..Workload::gateway(NAMESPACE, "edge")
     };
-    world.cluster.injected_namespace(NAMESPACE).await?;
-    world.cluster.apply_all(&routes(NAMESPACE, "edge", &[(HOST, "backend.default")])).await?;
-    gateway.create(world).await?;
+    let routes = routes(NAMESPACE, "edge", &[(HOST, "backend.default")]);
+    let pods = create_behind(&gateway, &routes, None, world).await?;
     let all_at_once = r#"{"spec": {"strategy": {"rollingUpdate": {"maxSurge": 3}}}}"#;
-    let patch =
-        ["patch", "deployment", "edge", "--namespace", NAMESPACE, "--type=merge", "--patch"];
-    world.kubectl(&[patch.as_slice(), &[all_at_once]].concat()).await?;
-    let pods = gateway.ready(world).await?;
+    let how = ["--type=merge", "--patch", all_at_once];
+    world.cluster.patch(NAMESPACE, "deployment/edge", &how).await?;
     let held = pods.first().context("a pod")?;
-    let to = SocketAddr::new(held.address, GATEWAY);
-    let way = async || once(to, &Request::get("/").host(HOST)).await?.expect(200).map(drop);
-    wait_for(PATIENCE, "the way to the app", way).await?;
     grant(world, None).await?;
     quiet(world).await?;
-    let mut stream = Client::connect(to).await?;
+    let mut stream = Client::connect(held.listener()).await?;
     let head = Request::post("/", BODY).host(HOST).head_bytes();
     stream.send(&head).await?;
     one_holds(world, &held.name).await?;
@@ -61,21 +52,22 @@ pub(crate) async fn case() -> Outcome {
 
 /// Runs `laststream` as the operator.
 async fn laststream(world: &World, arguments: &[&str]) -> Outcome<CommandOutput> {
-    world.laststream(&[arguments, &["--namespace", NAMESPACE, "--as", OPERATOR]].concat()).await
+    let whose = ["--namespace", NAMESPACE, "--as", OPERATOR];
+    world.cluster.laststream(&[arguments, &whose].concat()).await
 }
 
 async fn pods_said(world: &World, more: &[&str]) -> Outcome<Vec<Value>> {
     let said = laststream(world, &[&["status", "-o", "json"], more].concat()).await?.expect(0)?;
-    let said: Value = serde_json::from_str(&said.stdout)?;
-    Ok(said["pods"].as_array().context("pods")?.clone())
+    Ok(said.json()?["pods"].as_array().context("pods")?.clone())
 }
 
-/// Gives the operator the ClusterRoles of the project; with `without`, one resource less.
+/// Gives the operator the ClusterRole `laststream-reader`; with `without`, one resource less.
 async fn grant(world: &World, without: Option<&str>) -> Outcome {
-    let mut roles = [cluster_role("reader.yaml")?];
+    let file = kit::workspace().join("envoyfilter-manifests/rights/reader.yaml");
+    let mut role: Value = serde_saphyr::from_str(&std::fs::read_to_string(file)?)?;
     if let Some(without) = without {
-        let rules = roles.iter_mut().flat_map(|role| role["rules"].as_array_mut());
-        let mut lists = rules.flatten().filter_map(|rule| rule["resources"].as_array_mut());
+        let rules = role["rules"].as_array_mut().into_iter().flatten();
+        let mut lists = rules.filter_map(|rule| rule["resources"].as_array_mut());
         let list = lists.find(|list| list.contains(&json!(without)));
         let list = list.with_context(|| format!("{without} is in no rule"))?;
         list.retain(|resource| resource != without);
@@ -83,7 +75,8 @@ async fn grant(world: &World, without: Option<&str>) -> Outcome {
             list.push(json!("none"));
         }
     }
-    world.grant(NAMESPACE, &roles, OPERATOR).await
+    world.cluster.apply_all(&[role]).await?;
+    world.cluster.bind(Some(NAMESPACE), &["laststream-reader"], OPERATOR).await
 }
 
 /// Waits until three gates serve with an exact count, both by the gates' own answers and by
@@ -93,12 +86,8 @@ async fn quiet(world: &World) -> Outcome {
         let pods = pods_said(world, more).await?;
         ensure_eq!(pods.len(), 3, "pods with a proxy");
         for pod in &pods {
-            ensure_eq!(pod["class"], json!("installed"), "{pod}");
-            ensure_eq!(
-                (&pod["state"], &pod["life"]),
-                (&json!("serving"), &json!("ready")),
-                "{pod}"
-            );
+            let words = ["class", "state", "life"].map(|field| &pod[field]);
+            ensure_eq!(words, ["installed", "serving", "ready"], "{pod}");
         }
         Ok(pods)
     };
@@ -129,13 +118,11 @@ async fn one_holds(world: &World, held: &str) -> Outcome {
     .await?;
     // On a busy machine a worker may answer too late, and the listing says so.
     wait_for(PATIENCE, "a complete listing", async || {
-        let said = laststream(world, &["streams", "-o", "json"]).await?.expect(0)?;
-        let listing: Value = serde_json::from_str(&said.stdout)?;
+        let listing = laststream(world, &["streams", "-o", "json"]).await?.expect(0)?.json()?;
         let streams = listing["streams"].as_array().context("streams")?;
         ensure!(
             streams.len() == 1 && streams[0]["pod"] == held && listing["complete"] == true,
-            "one stream in {held}: {}",
-            said.stdout
+            "one stream in {held}: {listing}"
         );
         Ok(())
     })
@@ -150,10 +137,10 @@ async fn one_holds(world: &World, held: &str) -> Outcome {
 /// Follows a rollout from its beginning to its end, which the client brings about: it ends its
 /// stream once `rollout` has said that the stream holds the pod.
 async fn rollout(world: &World, held: &str, mut stream: Client) -> Outcome {
-    world.kubectl(&["rollout", "restart", "--namespace", NAMESPACE, "deployment/edge"]).await?;
+    world.restart(NAMESPACE, "edge").await?;
     let began = Instant::now();
     let follow = ["rollout", "deployment/edge", "--namespace", NAMESPACE, "--as", OPERATOR];
-    let mut follower = Process::capture(&world.laststream_command(&follow)?)?;
+    let mut follower = Process::capture(&world.cluster.laststream_command(&follow)?)?;
     let says = async |what: &str| {
         wait_for(PATIENCE, what, async || {
             let said = follower.stdout();

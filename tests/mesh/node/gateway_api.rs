@@ -4,8 +4,9 @@
 use super::lane::{Lane, side_by_side};
 use super::load::HOST;
 use super::rolling::{app, know_the_way, under_load};
-use super::workload::{GATEWAY, Proxy, Workload, sidecars};
+use super::workload::{GATEWAY, Workload, sidecars};
 use super::world::World;
+use crate::objects::render_all;
 use crate::seen::row;
 use kit::prelude::*;
 
@@ -17,11 +18,9 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// N5: a request of 10 s, whose pod is deleted after 1 s; without laststream, and with the overlay.
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    let _turn = world.turns.read().await;
+    let (world, _turn) = World::shared().await?;
     world.cluster.namespace(NAMESPACE).await?;
-    let backend = Workload { namespace: NAMESPACE, name: "backend", ..Workload::default() };
-    backend.create(world).await?;
+    Workload::app(NAMESPACE, "backend").create(world).await?;
     for gateway in ["bare", "kept"] {
         world.cluster.apply_all(&objects(NAMESPACE, gateway, "kept.test", "backend")).await?;
     }
@@ -40,9 +39,7 @@ pub(crate) async fn case() -> Outcome {
 
 /// N6: rolling restarts of a Gateway's pods and of the app under load.
 pub(crate) async fn rolling() -> Outcome {
-    let world = World::get().await?;
-    tokio::time::sleep(Duration::from_millis(500)).await; // cases that run side by side begin first
-    let _turn = world.turns.write().await;
+    let (world, _turn) = World::alone().await?;
     let drain = json!({ "longest_request": "8s" });
     world.cluster.injected_namespace(ROLLING).await?;
     world.cluster.apply_all(&[sidecars(ROLLING)]).await?;
@@ -51,13 +48,13 @@ pub(crate) async fn rolling() -> Outcome {
     world.cluster.apply_all(&objects(ROLLING, "gateway", HOST, "app")).await?;
     overlay(world, ROLLING, "gateway", &drain).await?;
     let scale = ["scale", "--namespace", ROLLING, "deployment/gateway-istio", "--replicas=2"];
-    world.kubectl(&scale).await?;
+    world.cluster.run(&scale).await?;
     let gateway = pods("gateway", ROLLING, 2);
     app.ready(world).await?;
     know_the_way(&gateway, world).await?;
     let run = under_load(world, ROLLING, "gateway-istio").await?;
     row("N6", "3 rolling restarts of app and of a Gateway of the Gateway API", &run.seen);
-    world.kubectl(&["delete", "namespace", ROLLING, "--wait=false"]).await?;
+    world.cluster.run(&["delete", "namespace", ROLLING, "--wait=false"]).await?;
     ensure_eq!(run.lost, 0, "requests lost, the first of them:\n{}\n", run.first_lost);
     Ok(())
 }
@@ -65,14 +62,7 @@ pub(crate) async fn rolling() -> Outcome {
 /// The pods of Istio's Deployment for a Gateway.
 fn pods(gateway: &'static str, namespace: &'static str, replicas: u8) -> Workload<'static> {
     let drain = (gateway != "bare").then(|| json!({}));
-    Workload {
-        namespace,
-        name: gateway,
-        proxy: Proxy::Gateway,
-        replicas,
-        drain,
-        ..Workload::default()
-    }
+    Workload { replicas, drain, ..Workload::gateway(namespace, gateway) }
 }
 
 fn lane(what: &'static str, gateway: &'static str) -> Lane {
@@ -116,25 +106,16 @@ async fn overlay(world: &World, namespace: &str, gateway: &str, drain: &Value) -
         "placement": { "gateway_api": { "gateway": gateway } }, "drain": drain,
     });
     let name = format!("{namespace}-{gateway}");
-    let file = world.user.file(&format!("{name}.yaml"), policy.to_string())?;
-    let folder = world.user.path(&name);
-    let [file, folder] = [&file, &folder].map(|path| path.display().to_string());
-    let render = ["render", "all", "--plain-http", "--policy", &file, "--output-dir", &folder];
-    world.user.run(&render, "")?.expect(0)?;
-    world.kubectl(&["apply", "--validate=strict", "--kustomize", &folder]).await?;
-    let patch = format!("--patch-file={folder}/gateway.patch.yaml");
-    world.cluster.patch_gateway(namespace, gateway, ["--type=merge", &patch]).await?;
+    let folder = render_all(&world.user, &name, &policy.to_string())?;
+    world.cluster.apply_rendered(&folder, namespace, gateway).await?;
     let deployment = format!("{gateway}-istio");
     let object = format!("deployment/{deployment}");
     let merged = async || {
         let made = world.cluster.get(namespace, &object).await?;
         let pod = &made["spec"]["template"]["spec"];
         let container = &pod["containers"][0];
-        ensure_eq!(
-            container["lifecycle"]["preStop"]["exec"]["command"][0],
-            "pilot-agent",
-            "the hook"
-        );
+        let hook = &container["lifecycle"]["preStop"]["exec"]["command"];
+        ensure_eq!(hook[0], "pilot-agent", "the hook");
         ensure!(pod["volumes"].to_string().contains("laststream-module"), "{pod}");
         ensure!(container["volumeMounts"].to_string().contains("/opt/laststream"), "{pod}");
         Ok(())

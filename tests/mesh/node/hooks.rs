@@ -4,7 +4,7 @@
 use super::image::LASTSTREAM;
 use super::lane::{Lane, Meanwhile, Seen, side_by_side, task};
 use super::plain;
-use super::workload::{Proxy, Workload, routes};
+use super::workload::{Workload, routes};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -25,16 +25,12 @@ const DEADLINE: Duration = Duration::from_secs(23);
 /// without other cases, because a rendered grace period has 2 s to spare, and a node that starts
 /// the pods of all cases needs more.
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    tokio::time::sleep(Duration::from_secs(1)).await; // other cases begin first
-    let _turn = world.turns.write().await;
+    let (world, _turn) = World::alone().await?;
     world.cluster.injected_namespace(NAMESPACE).await?;
-    let names = ["own-wait", "early", LATE, "twice"];
-    let objects: Vec<_> = names
-        .iter()
-        .flat_map(|name| routes(NAMESPACE, name, &[("kept.test", "backend.default")]))
-        .collect();
-    world.cluster.apply_all(&objects).await?;
+    for name in ["own-wait", "early", LATE, "twice"] {
+        let routes = routes(NAMESPACE, name, &[("kept.test", "backend.default")]);
+        world.cluster.apply_all(&routes).await?;
+    }
     let lanes = lanes();
     linted(world, &lanes).await?;
     let mut tasks: Vec<_> = lanes.into_iter().map(|lane| task(world, lane)).collect();
@@ -45,18 +41,8 @@ pub(crate) async fn case() -> Outcome {
 }
 
 fn gateway(what: &'static str, namespace: &'static str, name: &'static str) -> Lane {
-    Lane {
-        what,
-        workload: Workload {
-            namespace,
-            name,
-            proxy: Proxy::Gateway,
-            drain: Some(json!({})),
-            ..Workload::default()
-        },
-        request: REQUEST,
-        ..Lane::default()
-    }
+    let workload = Workload::gateway(namespace, name);
+    Lane { what, workload, request: REQUEST, ..Lane::default() }
 }
 
 fn lanes() -> Vec<Lane> {
@@ -110,33 +96,18 @@ fn judge(seen: &[Seen]) -> Outcome {
     own.expect_kept(GRACE)?;
     plain.expect_kept(GRACE)?;
     early.expect_lost()?;
-    ensure!(
-        !early.is_killed(),
-        "the gate let go, and the agent ended by itself: {}\n{}",
-        early.words(),
-        early.log
-    );
+    early.expect(!early.is_killed(), "the gate let go, and the agent ended by itself")?;
     late.expect_lost()?;
-    ensure!(
-        late.gone < DEADLINE,
-        "kubelet does not wait for the gate: {}\n{}",
-        late.words(),
-        late.log
-    );
-    ensure!(!twice.is_lost(), "a second deletion cuts no hook: {}\n{}", twice.words(), twice.log);
-    Ok(())
+    late.expect(late.gone < DEADLINE, "kubelet does not wait for the gate")?;
+    twice.expect(!twice.is_lost(), "a second deletion cuts no hook")
 }
 
 /// Runs without other cases, because a restarted kubelet runs the hooks of all ending pods again.
 pub(crate) async fn restart() -> Outcome {
-    let world = World::get().await?;
-    tokio::time::sleep(Duration::from_secs(1)).await; // other cases begin first
-    let _turn = world.turns.write().await;
+    let (world, _turn) = World::alone().await?;
     world.cluster.injected_namespace("restart").await?;
-    world
-        .cluster
-        .apply_all(&routes("restart", "restart", &[("kept.test", "backend.default")]))
-        .await?;
+    let routes = routes("restart", "restart", &[("kept.test", "backend.default")]);
+    world.cluster.apply_all(&routes).await?;
     let mut lane =
         gateway("kubelet killed 2 s into the hook, and back 2 s later", "restart", "restart");
     lane.meanwhile = Meanwhile::KubeletRestart;

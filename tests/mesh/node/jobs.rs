@@ -25,35 +25,18 @@ struct Job {
 }
 
 const JOBS: [Job; 4] = [
-    Job {
-        what: "a classic sidecar, `laststream exec`, exit code 0",
-        name: "classic-0",
-        proxy: Proxy::Classic,
-        code: 0,
-    },
-    Job {
-        what: "a classic sidecar, `laststream exec`, exit code 7",
-        name: "classic-7",
-        proxy: Proxy::Classic,
-        code: 7,
-    },
-    Job {
-        what: "a native sidecar, `laststream exec`, exit code 0",
-        name: "native-0",
-        proxy: Proxy::Native,
-        code: 0,
-    },
-    Job {
-        what: "a native sidecar, `laststream exec`, exit code 7",
-        name: "native-7",
-        proxy: Proxy::Native,
-        code: 7,
-    },
+    job("a classic sidecar, `laststream exec`, exit code 0", "classic-0", Proxy::Classic, 0),
+    job("a classic sidecar, `laststream exec`, exit code 7", "classic-7", Proxy::Classic, 7),
+    job("a native sidecar, `laststream exec`, exit code 0", "native-0", Proxy::Native, 0),
+    job("a native sidecar, `laststream exec`, exit code 7", "native-7", Proxy::Native, 7),
 ];
 
+const fn job(what: &'static str, name: &'static str, proxy: Proxy, code: i64) -> Job {
+    Job { what, name, proxy, code }
+}
+
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    let _turn = world.turns.read().await;
+    let (world, _turn) = World::shared().await?;
     world.cluster.injected_namespace(NAMESPACE).await?;
     world.cluster.apply_all(&[sidecars(NAMESPACE)]).await?;
     let mut tasks: Vec<Task<()>> = vec![Box::pin(without(world))];
@@ -128,11 +111,8 @@ impl Job {
             format!("the Job is {ended}; its command ended with {code}, the proxy with {proxy}"),
         );
         ensure_eq!(code, self.code, "the command's exit code; {log}");
-        ensure_eq!(
-            ended.as_str(),
-            if self.code == 0 { "Complete" } else { "Failed" },
-            "what became of the Job; {log}"
-        );
+        let wanted = if self.code == 0 { "Complete" } else { "Failed" };
+        ensure_eq!(ended, wanted, "what became of the Job; {log}");
         Ok(())
     }
 
@@ -146,19 +126,18 @@ impl Job {
         let selector = format!("--selector=app={}", self.name);
         let logs = ["logs", "--namespace", NAMESPACE, &selector];
         let all = ["--all-containers", "--prefix", "--tail=20"];
-        world.kubectl(&[&logs[..], &all].concat()).await.unwrap_or_default()
+        world.cluster.run(&[&logs[..], &all].concat()).await.unwrap_or_default()
     }
 }
 
 /// The condition of a Job that has ended.
-fn condition(job: &Value) -> Option<String> {
-    ["Complete", "Failed"].into_iter().find(|name| holds(job, name)).map(String::from)
+fn condition(job: &Value) -> Option<&'static str> {
+    ["Complete", "Failed"].into_iter().find(|name| holds(job, name))
 }
 
 /// A Job with a classic sidecar and without laststream: it does not end.
 async fn without(world: &World) -> Outcome {
-    let job =
-        Job { what: "a classic sidecar, nothing", name: "without", proxy: Proxy::Classic, code: 0 };
+    let job = job("a classic sidecar, nothing", "without", Proxy::Classic, 0);
     let mut object = job.object();
     // The annotation makes the command wait for the proxy, as many Jobs do.
     object["spec"]["template"]["metadata"]["annotations"]["proxy.istio.io/config"] =
@@ -178,12 +157,10 @@ async fn without(world: &World) -> Outcome {
         format!(
             "{} s after its command had ended the Job was {}",
             WATCHED.as_secs(),
-            ended.as_deref().unwrap_or("still running")
+            ended.unwrap_or("still running")
         ),
     );
     ensure!(ended.is_none(), "the Job ended, although its sidecar was not ended");
-    world
-        .kubectl(&["delete", "job", "--namespace", NAMESPACE, "without", "--wait=false"])
-        .await
-        .map(drop)
+    let delete = ["delete", "job", "--namespace", NAMESPACE, "without", "--wait=false"];
+    world.cluster.run(&delete).await.map(drop)
 }

@@ -1,12 +1,13 @@
 //! One pod with a request in flight, from the request to the end of the pod.
 
+use std::panic::Location;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
 use super::image::LASTSTREAM;
-use super::workload::{self, GATEWAY, Pod, Proxy, Workload};
+use super::workload::{self, Pod, Proxy, Workload};
 use super::world::World;
 use kit::h1;
 use kit::prelude::*;
@@ -68,15 +69,12 @@ impl Seen {
     }
 
     pub(crate) fn words(&self) -> String {
-        let answer = match &self.answer {
-            Ok(status) => status.to_string(),
-            Err(why) => why.clone(),
+        let answer = self.answer.as_ref().map_or_else(String::clone, u16::to_string);
+        let exit = match self.exit {
+            None => "the proxy's end was not seen".into(),
+            Some(SIGKILL) => "the proxy was killed by SIGKILL".into(),
+            Some(code) => format!("the proxy ended with {code}"),
         };
-        let exit =
-            self.exit.map_or(String::from("the proxy's end was not seen"), |exit| match exit {
-                SIGKILL => "the proxy was killed by SIGKILL".into(),
-                code => format!("the proxy ended with {code}"),
-            });
         format!(
             "{answer} {:.1} s after the deletion; the pod was gone after {:.1} s; {exit}",
             self.answered.as_secs_f64(),
@@ -84,42 +82,33 @@ impl Seen {
         )
     }
 
-    /// Checks that the request was answered, and that the pod ended by itself before its grace
-    /// period was over.
-    pub(crate) fn expect_kept(&self, grace: Duration) -> Outcome {
-        ensure!(
-            self.answer == Ok(200),
-            "{}: the request was lost: {}\n{}",
-            self.what,
-            self.words(),
-            self.log
-        );
-        ensure!(
-            self.gone < grace && !self.is_killed(),
-            "{}: the pod stayed for its grace period: {}\n{}",
-            self.what,
-            self.words(),
-            self.log
-        );
+    /// Checks a condition; the error begins with `otherwise` and shows the observations.
+    #[track_caller]
+    pub(crate) fn expect(&self, is_so: bool, otherwise: &str) -> Outcome {
+        let (caller, what, words) = (Location::caller(), self.what, self.words());
+        ensure!(is_so, "{caller}: {what}: {otherwise}: {words}\n{}", self.log);
         Ok(())
     }
 
+    /// Checks that the request was answered, and that the pod ended by itself before its grace
+    /// period was over.
+    #[track_caller]
+    pub(crate) fn expect_kept(&self, grace: Duration) -> Outcome {
+        self.expect(!self.is_lost(), "the request was lost")?;
+        let ended_itself = self.gone < grace && !self.is_killed();
+        self.expect(ended_itself, "the pod stayed for its grace period")
+    }
+
+    #[track_caller]
     pub(crate) fn expect_lost(&self) -> Outcome {
-        ensure!(
-            self.is_lost(),
-            "{}: nothing was lost, so this shows nothing: {}\n{}",
-            self.what,
-            self.words(),
-            self.log
-        );
-        Ok(())
+        self.expect(self.is_lost(), "nothing was lost, so this shows nothing")
     }
 }
 
 impl Lane {
     /// The address and host of the request, once a request there is answered.
     async fn way(&self, pod: &Pod) -> Outcome<(SocketAddr, &'static str)> {
-        let way = self.through.unwrap_or((SocketAddr::new(pod.address, GATEWAY), "kept.test"));
+        let way = self.through.unwrap_or((pod.listener(), "kept.test"));
         let request = Request::get("/").host(way.1);
         let look = async || h1::once(way.0, &request).await?.expect(200).map(drop);
         wait_for(PATIENCE, &format!("the way to {}", self.what), look).await?;
@@ -132,13 +121,8 @@ impl Lane {
             return String::new();
         }
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let container =
-            ["exec", "--namespace", self.workload.namespace, &pod.name, "--container=istio-proxy"];
-        let asked = world
-            .cluster
-            .kubectl(&[container.as_slice(), &["--", LASTSTREAM, "status", "-o", "json"]].concat())
-            .await;
-        asked.map_or_else(
+        let status = [LASTSTREAM, "status", "-o", "json"];
+        world.exec(self.workload.namespace, &pod.name, &status).await.map_or_else(
             |failure| format!("{failure:#}"),
             |said| format!("the gate 3 s after the answer: {}{}", said.stdout, said.stderr),
         )
@@ -149,9 +133,10 @@ impl Lane {
     /// under the same name.
     async fn orphan(&self, world: &World) -> Outcome {
         let selector = format!("--selector=app={}", self.workload.name);
+        let which = [self.workload.namespace, &selector, "--cascade=orphan", "--wait=false"];
         for kind in ["deployments", "replicasets"] {
-            let delete = ["delete", kind, "--namespace", self.workload.namespace, &selector];
-            world.kubectl(&[&delete[..], &["--cascade=orphan", "--wait=false"]].concat()).await?;
+            let delete = [&["delete", kind, "--namespace"], &which[..]].concat();
+            world.cluster.run(&delete).await?;
         }
         Ok(())
     }
@@ -175,19 +160,15 @@ impl Lane {
         self.meanwhile.happen(world, namespace, &pod.name).await?;
         let (answer, at) = request.await?;
         let status = self.gate_status(world, &pod).await;
-        let (gone, last) = world.pods.gone(namespace, &pod.name, Duration::from_secs(90)).await?;
+        let (gone, last) = world.pods.gone(namespace, &pod.name).await?;
         drop(idle);
-        let exit = exit_code(
-            &last,
-            if self.workload.proxy == Proxy::None { "envoy" } else { "istio-proxy" },
-        );
-        let answered = at.saturating_duration_since(deleted);
+        let proxy = if self.workload.proxy == Proxy::None { "envoy" } else { "istio-proxy" };
         Ok(Seen {
             what: self.what,
             answer,
-            answered,
+            answered: at.saturating_duration_since(deleted),
             gone: gone - deleted,
-            exit,
+            exit: exit_code(&last, proxy),
             log: format!("{}\n{status}", log.await?),
         })
     }

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use super::workload::GATEWAY;
 use super::world::World;
 use kit::h2;
+use kit::locked;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 
@@ -66,7 +67,7 @@ struct Failed {
 
 impl Tally {
     pub(crate) fn failures(&self) -> usize {
-        self.failed().len()
+        locked(&self.failures).len()
     }
 
     /// The first failures, a line each.
@@ -74,11 +75,7 @@ impl Tally {
         let line = |failed: &Failed| {
             format!("  {:6.2} s  {}  {}", failed.after.as_secs_f64(), failed.pod, failed.what)
         };
-        self.failed().iter().take(count).map(line).collect::<Vec<_>>().join("\n")
-    }
-
-    fn failed(&self) -> MutexGuard<'_, Vec<Failed>> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.failures).iter().take(count).map(line).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -162,6 +159,11 @@ impl Shared {
         names.into_iter().next().unwrap_or_else(|| format!("{address}, which is gone"))
     }
 
+    /// A new connection; nothing after a failure, which is noted.
+    fn connected<C>(&self, gateway: SocketAddr, connection: Outcome<C>) -> Option<C> {
+        connection.map_err(|failure| self.note(gateway, "connecting", Err(failure))).ok()
+    }
+
     fn note(&self, gateway: SocketAddr, what: &str, outcome: Outcome) {
         self.tally.requests.fetch_add(1, Ordering::Relaxed);
         if let Err(failure) = outcome {
@@ -170,7 +172,7 @@ impl Shared {
                 pod: self.pod_at(gateway),
                 what: format!("{what}: {failure:#}"),
             };
-            self.tally.failed().push(failed);
+            locked(&self.tally.failures).push(failed);
         }
     }
 }
@@ -213,13 +215,8 @@ fn mostly_short() -> String {
 async fn h1_client(shared: Arc<Shared>) {
     while shared.goes_on() {
         let gateway = shared.gateway().await;
-        let mut client = match Client::connect(gateway).await {
-            Ok(client) => client,
-            Err(failure) => {
-                shared.note(gateway, "connecting", Err(failure));
-                continue;
-            }
-        };
+        let connection = Client::connect(gateway).await;
+        let Some(mut client) = shared.connected(gateway, connection) else { continue };
         while shared.goes_on() {
             let path = (shared.mix.path)();
             let response = client.request(&Request::get(&path).host(HOST)).await;
@@ -246,13 +243,8 @@ async fn h1_client(shared: Arc<Shared>) {
 async fn h2_client(shared: Arc<Shared>) {
     while shared.goes_on() {
         let gateway = shared.gateway().await;
-        let mut client = match h2::Client::connect(gateway).await {
-            Ok(client) => client,
-            Err(failure) => {
-                shared.note(gateway, "connecting", Err(failure));
-                continue;
-            }
-        };
+        let connection = h2::Client::connect(gateway).await;
+        let Some(mut client) = shared.connected(gateway, connection) else { continue };
         let mut streams = JoinSet::new();
         let mut begun = 0;
         loop {

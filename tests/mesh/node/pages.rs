@@ -1,7 +1,7 @@
 //! Pages in browsers: each has a WebSocket or an event stream through a gateway, and connects again
 //! after its end.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::inside::EVENTS;
 use super::load::{HOST, endpoint};
 use super::world::World;
+use kit::locked;
 use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
 
@@ -139,7 +140,7 @@ impl Pages {
 
 impl Shared {
     fn pages(&self) -> MutexGuard<'_, Vec<Page>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.pages)
     }
 
     fn change(&self, index: usize, change: impl FnOnce(&mut Page)) {

@@ -93,7 +93,7 @@ pub(crate) async fn run(world: &'static World, namespace: &'static str) -> Outco
     create(world, namespace, "plain", &fields).await?;
     let lane = Lane {
         what: "httpGet on the pod's address with the secret, an Envoy without a mesh",
-        workload: Workload { namespace, name: "plain", ..Workload::default() },
+        workload: Workload::app(namespace, "plain"),
         request: Duration::from_secs(10),
         ..Lane::default()
     };

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep};
 use super::lane::{Task, side_by_side};
 use super::load::{HOST, Load, SHORT};
 use super::pages::{CHAT, End, Kind, Page, Pages};
-use super::rolling::know_the_way;
-use super::workload::{Proxy, Workload, routes};
+use super::rolling::create_behind;
+use super::workload::{Workload, routes};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -24,7 +24,6 @@ const PAGES: [(Kind, usize); 4] =
 const ROUTE: &str = "chat";
 /// The age from which the gate ends streams; it leaves younger ones alone.
 const OLD: Duration = Duration::from_secs(3);
-const GONE: Duration = Duration::from_secs(120);
 const SECOND: Duration = Duration::from_secs(1);
 /// The ends are spread over 16 s, so the reconnects are, too.
 const SPREAD: Duration = Duration::from_secs(10);
@@ -57,15 +56,13 @@ struct Seen {
 }
 
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    sleep(Duration::from_millis(500)).await; // cases that run side by side begin first
-    let _turn = world.turns.write().await;
+    let (world, _turn) = World::alone().await?;
     allow_many_files()?;
     let begin = |way| -> Task<Seen> { Box::pin(restart(world, way)) };
     let seen = side_by_side(WAYS.iter().map(begin).collect()).await?;
     seen.iter().for_each(Seen::add_rows);
     for way in &WAYS {
-        world.kubectl(&["delete", "namespace", way.namespace, "--wait=false"]).await?;
+        world.cluster.run(&["delete", "namespace", way.namespace, "--wait=false"]).await?;
     }
     judge(&seen)
 }
@@ -87,14 +84,8 @@ fn gateway(world: &World, way: &Way) -> Workload<'static> {
             "websockets": { "module": world.frames, "routes": [{ "name": ROUTE }] },
         })
     };
-    Workload {
-        namespace: way.namespace,
-        name: GATEWAY,
-        proxy: Proxy::Gateway,
-        drain: Some(json!({})),
-        more: way.over.map_or_else(|| json!({}), sections),
-        ..Workload::default()
-    }
+    let more = way.over.map_or_else(|| json!({}), sections);
+    Workload { more, ..Workload::gateway(way.namespace, GATEWAY) }
 }
 
 /// The gateway's listener, and a separate route for the chat.
@@ -113,21 +104,16 @@ fn objects(namespace: &str) -> Vec<Value> {
 /// Restarts a gateway that has its own app and pages.
 async fn restart(world: &'static World, way: &'static Way) -> Outcome<Seen> {
     let namespace = way.namespace;
-    world.cluster.injected_namespace(namespace).await?;
-    world.cluster.apply_all(&objects(namespace)).await?;
-    let app = Workload { namespace, name: "app", ..Workload::default() };
-    app.create(world).await?;
+    let app = Workload::app(namespace, "app");
     let gateway = gateway(world, way);
-    gateway.create(world).await?;
-    app.ready(world).await?;
-    know_the_way(&gateway, world).await?;
-    let old = gateway.pod(world).await?;
+    let pods = create_behind(&gateway, &objects(namespace), Some(&app), world).await?;
+    let old = pods.first().context("a pod")?;
     let load = Load::start(world, namespace, GATEWAY, &SHORT);
     let pages = Pages::open(world, namespace, GATEWAY, &PAGES).await?;
     sleep(OLD).await;
     let began = Instant::now();
     world.restart(namespace, GATEWAY).await?;
-    world.pods.gone(namespace, &old.name, GONE).await?;
+    world.pods.gone(namespace, &old.name).await?;
     pages.all_back().await.with_context(|| way.what.to_owned())?;
     sleep(OLD).await; // the new connections must stay open
     let pages = pages.now();

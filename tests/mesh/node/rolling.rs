@@ -1,10 +1,10 @@
 //! N2: rolling restarts under constant load, with laststream and without it.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::load::{HOST, Load, MIXED};
-use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};
+use super::workload::{Pod, Proxy, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -21,9 +21,7 @@ pub(super) struct Run {
 }
 
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    tokio::time::sleep(Duration::from_millis(500)).await; // cases that run side by side begin first
-    let _turn = world.turns.write().await;
+    let (world, _turn) = World::alone().await?;
     let with = run(world, "rolling", true).await?;
     let without = run(world, "rolling-bare", false).await?;
     ensure_eq!(
@@ -37,54 +35,55 @@ pub(crate) async fn case() -> Outcome {
 }
 
 /// Waits until every pod of a gateway reaches the app, which takes a moment after both are ready.
-pub(super) async fn know_the_way(gateway: &Workload<'_>, world: &World) -> Outcome {
-    for pod in gateway.ready(world).await? {
-        let to = SocketAddr::new(pod.address, GATEWAY);
+pub(super) async fn know_the_way(gateway: &Workload<'_>, world: &World) -> Outcome<Vec<Pod>> {
+    let pods = gateway.ready(world).await?;
+    for to in pods.iter().map(Pod::listener) {
         let look = async || once(to, &Request::get("/").host(HOST)).await?.expect(200).map(drop);
-        wait_for(Duration::from_secs(60), "the way to the app", look).await?;
+        wait_for(PATIENCE, "the way to the app", look).await?;
     }
-    Ok(())
+    Ok(pods)
+}
+
+/// Creates a gateway with these routes in a namespace of its own, and the app behind it, if it has
+/// one there. Returns its pods, once each reaches the app.
+pub(super) async fn create_behind(
+    gateway: &Workload<'_>,
+    routes: &[Value],
+    app: Option<&Workload<'_>>,
+    world: &World,
+) -> Outcome<Vec<Pod>> {
+    world.cluster.injected_namespace(gateway.namespace).await?;
+    world.cluster.apply_all(routes).await?;
+    if let Some(app) = app {
+        app.create(world).await?;
+    }
+    gateway.create(world).await?;
+    if let Some(app) = app {
+        app.ready(world).await?;
+    }
+    know_the_way(gateway, world).await
 }
 
 /// The app behind the gateway. In all runs its hook lets it take requests for 3 s after the
 /// deletion, until gateways and sidecars know that the pod leaves.
 pub(super) fn app(namespace: &'static str, drain: Option<Value>) -> Workload<'static> {
-    Workload {
-        namespace,
-        name: "app",
-        proxy: Proxy::Classic,
-        replicas: 3,
-        app_hook: Some(json!({ "preStop": { "sleep": { "seconds": 3 } } })),
-        drain,
-        ..Workload::default()
-    }
+    let app_hook = Some(json!({ "preStop": { "sleep": { "seconds": 3 } } }));
+    let app = Workload::app(namespace, "app");
+    Workload { proxy: Proxy::Classic, replicas: 3, app_hook, drain, ..app }
 }
 
 async fn run(world: &'static World, namespace: &'static str, kept: bool) -> Outcome<Run> {
     let drain = || kept.then(|| json!({ "longest_request": "8s" }));
     let app = app(namespace, drain());
-    let gateway = Workload {
-        namespace,
-        name: "gateway",
-        proxy: Proxy::Gateway,
-        replicas: 2,
-        drain: drain(),
-        ..Workload::default()
-    };
-    world.cluster.injected_namespace(namespace).await?;
-    world.cluster.apply_all(&[sidecars(namespace)]).await?;
-    world
-        .cluster
-        .apply_all(&routes(namespace, "gateway", &[(HOST, &format!("app.{namespace}"))]))
-        .await?;
-    app.create(world).await?;
-    gateway.create(world).await?;
-    app.ready(world).await?;
-    know_the_way(&gateway, world).await?;
+    let gateway =
+        Workload { replicas: 2, drain: drain(), ..Workload::gateway(namespace, "gateway") };
+    let mut objects = routes(namespace, "gateway", &[(HOST, &format!("app.{namespace}"))]);
+    objects.push(sidecars(namespace));
+    create_behind(&gateway, &objects, Some(&app), world).await?;
     let run = under_load(world, namespace, "gateway").await?;
     let what = if kept { "with laststream" } else { "without" };
     row("N2", format!("{ROUNDS} rolling restarts of app and gateway, {what}"), &run.seen);
-    world.kubectl(&["delete", "namespace", namespace, "--wait=false"]).await?;
+    world.cluster.run(&["delete", "namespace", namespace, "--wait=false"]).await?;
     Ok(run)
 }
 
@@ -108,7 +107,7 @@ pub(super) async fn under_load(
         ensure!(load.requests() >= ENOUGH, "{} requests", load.requests());
         Ok(())
     };
-    wait_for(Duration::from_secs(120), "enough requests", enough).await?;
+    wait_for(PATIENCE, "enough requests", enough).await?;
     let tally = load.finish().await?;
     let seen = format!(
         "{} requests, {} of them WebSockets, in {:.0} s: {} lost",

@@ -8,8 +8,8 @@ use super::inside::EVENTS;
 use super::lane::{Task, side_by_side};
 use super::load::{HOST, endpoint};
 use super::pages::{End, read_events};
-use super::rolling::know_the_way;
-use super::workload::{Proxy, Workload, routes};
+use super::rolling::create_behind;
+use super::workload::{Workload, routes};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -19,7 +19,6 @@ const GATEWAY: &str = "gateway";
 const COUNT: usize = 70;
 /// The time from the first event to the restart.
 const BEFORE: Duration = Duration::from_secs(2);
-const GONE: Duration = Duration::from_secs(180);
 /// The old pod ends at once, however long the new one takes to start.
 const AT_ONCE: &str =
     r#"{"spec": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}}"#;
@@ -46,14 +45,13 @@ struct Seen {
 }
 
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    let _turn = world.turns.read().await;
+    let (world, _turn) = World::shared().await?;
     let begin = |way| -> Task<Seen> { Box::pin(restart(world, way)) };
     let seen = side_by_side(WAYS.iter().map(begin).collect()).await?;
     for (way, seen) in WAYS.iter().zip(&seen) {
         let what = format!("a stream of {COUNT} s, its gateway restarted, {}", way.what);
         row("N8", what, seen.words());
-        world.kubectl(&["delete", "namespace", way.namespace, "--wait=false"]).await?;
+        world.cluster.run(&["delete", "namespace", way.namespace, "--wait=false"]).await?;
     }
     let [cut, whole] = seen.as_slice() else { bail!("{} ways", seen.len()) };
     ensure!(cut.end == End::Broken, "with the defaults nothing was cut: {}", cut.words());
@@ -80,26 +78,14 @@ impl Seen {
 
 async fn restart(world: &'static World, way: &'static Way) -> Outcome<Seen> {
     let namespace = way.namespace;
-    world.cluster.injected_namespace(namespace).await?;
     let routes = routes(namespace, GATEWAY, &[(HOST, &format!("app.{namespace}"))]);
-    world.cluster.apply_all(&routes).await?;
-    let app = Workload { namespace, name: "app", ..Workload::default() };
-    app.create(world).await?;
-    let gateway = Workload {
-        namespace,
-        name: GATEWAY,
-        proxy: Proxy::Gateway,
-        drain: Some(json!({})),
-        more: way.profile.map_or_else(|| json!({}), |name| json!({ "profile": name })),
-        ..Workload::default()
-    };
-    gateway.create(world).await?;
-    world
-        .kubectl(&["patch", "deployment", GATEWAY, "--namespace", namespace, "--patch", AT_ONCE])
-        .await?;
-    app.ready(world).await?;
-    know_the_way(&gateway, world).await?;
-    let old = gateway.pod(world).await?;
+    let app = Workload::app(namespace, "app");
+    let more = way.profile.map_or_else(|| json!({}), |name| json!({ "profile": name }));
+    let gateway = Workload { more, ..Workload::gateway(namespace, GATEWAY) };
+    let pods = create_behind(&gateway, &routes, Some(&app), world).await?;
+    let old = pods.first().context("a pod")?;
+    let deployment = format!("deployment/{GATEWAY}");
+    world.cluster.patch(namespace, &deployment, &["--patch", AT_ONCE]).await?;
     let to = endpoint(world, namespace, GATEWAY).await;
     let events = AtomicUsize::new(0);
     let stream = async {
@@ -116,7 +102,7 @@ async fn restart(world: &'static World, way: &'static Way) -> Outcome<Seen> {
         tokio::time::sleep(BEFORE).await;
         let begun = Instant::now();
         world.restart(namespace, GATEWAY).await?;
-        world.pods.gone(namespace, &old.name, GONE).await?;
+        world.pods.gone(namespace, &old.name).await?;
         Ok::<_, Error>(begun.elapsed())
     };
     let (stream, gone) = tokio::join!(stream, stop);

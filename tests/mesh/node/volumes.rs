@@ -11,7 +11,7 @@ use tokio::task::block_in_place;
 use super::image::LASTSTREAM;
 use super::lane::{Lane, Seen, Task, side_by_side};
 use super::machine::ADDRESS;
-use super::workload::{GATEWAY, Pod, Proxy, Workload, routes, sidecars};
+use super::workload::{Pod, Proxy, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
 use kit::command::{self, CommandOutput};
@@ -27,8 +27,7 @@ const GRACE: Duration = Duration::from_secs(30);
 const HOOK: Duration = Duration::from_secs(20);
 
 pub(crate) async fn case() -> Outcome {
-    let world = World::get().await?;
-    let _turn = world.turns.read().await;
+    let (world, _turn) = World::shared().await?;
     let registry = Registry::start(&Settings { address: Some(ADDRESS), ..Settings::default() })?;
     let [module, other] = block_in_place(|| images(world, &registry))?;
     world.machine.pull_from(&host(&registry))?;
@@ -99,12 +98,7 @@ fn change_architecture(folder: &Path) -> Outcome {
 async fn prepare(world: &World) -> Outcome<SocketAddr> {
     world.cluster.injected_namespace(NAMESPACE).await?;
     world.cluster.apply_all(&[sidecars(NAMESPACE)]).await?;
-    let front = Workload {
-        namespace: NAMESPACE,
-        name: "front",
-        proxy: Proxy::Gateway,
-        ..Workload::default()
-    };
+    let front = Workload { drain: None, ..Workload::gateway(NAMESPACE, "front") };
     front.create(world).await?;
     let hosts = [("classic.test", "classic.volumes"), ("native.test", "native.volumes")];
     let mut objects = routes(NAMESPACE, "front", &hosts);
@@ -112,42 +106,30 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
         objects.extend(routes(NAMESPACE, gateway, &[("kept.test", "backend.default")]));
     }
     world.cluster.apply_all(&objects).await?;
-    Ok(SocketAddr::new(front.pod(world).await?.address, GATEWAY))
+    Ok(front.pod(world).await?.listener())
 }
 
 fn lanes(module: &str, other: &str, front: SocketAddr) -> Vec<Lane> {
-    let lane = |what, name, proxy, host: Option<&'static str>, module: &str| Lane {
+    let lane = |what, name: &'static str, proxy, host: Option<&'static str>, module: &str| Lane {
         what,
         workload: Workload {
-            namespace: NAMESPACE,
-            name,
             proxy,
-            drain: Some(json!({})),
             module: Some(module.to_owned()),
             mounted: name != "fetched",
-            ..Workload::default()
+            drain: Some(json!({})),
+            ..Workload::app(NAMESPACE, name)
         },
         request: Duration::from_secs(10),
         idle_connection: proxy == Proxy::Gateway,
         through: host.map(|host| (front, host)),
         ..Lane::default()
     };
+    let (classic, native) = (Some("classic.test"), Some("native.test"));
+    let of_another = "image volume, a native sidecar, an image for another architecture";
     vec![
         lane("image volume, a gateway", "mounted", Proxy::Gateway, None, module),
-        lane(
-            "image volume, a classic sidecar",
-            "classic",
-            Proxy::Classic,
-            Some("classic.test"),
-            module,
-        ),
-        lane(
-            "image volume, a native sidecar, an image for another architecture",
-            "native",
-            Proxy::Native,
-            Some("native.test"),
-            other,
-        ),
+        lane("image volume, a classic sidecar", "classic", Proxy::Classic, classic, module),
+        lane(of_another, "native", Proxy::Native, native, other),
         lane("fetched by Istio's agent, a gateway", "fetched", Proxy::Gateway, None, module),
     ]
 }
@@ -163,27 +145,21 @@ async fn restart(world: &World, lanes: &[Lane]) -> Outcome {
     Ok(())
 }
 
-/// Runs a command in the proxy's container.
-async fn exec(world: &World, pod: &Pod, command: &[&str]) -> Outcome<CommandOutput> {
-    let container = ["exec", "--namespace", NAMESPACE, &pod.name, "--container=istio-proxy", "--"];
-    world.cluster.kubectl(&[container.as_slice(), command].concat()).await
-}
-
 async fn status(world: &World, pod: &Pod) -> Outcome<CommandOutput> {
-    exec(world, pod, &[LASTSTREAM, "status", "-o", "json"]).await
+    world.exec(NAMESPACE, &pod.name, &[LASTSTREAM, "status", "-o", "json"]).await
 }
 
 /// Whether this proxy has a counter.
 async fn has_counter(world: &World, pod: &Pod) -> Outcome<bool> {
     let asked = ["pilot-agent", "request", "GET", "stats?filter=laststream_streams_begun"];
-    Ok(exec(world, pod, &asked).await?.expect(0)?.stdout.contains("laststream_streams_begun"))
+    let said = world.exec(NAMESPACE, &pod.name, &asked).await?.expect(0)?;
+    Ok(said.stdout.contains("laststream_streams_begun"))
 }
 
 async fn counts(world: &World, lane: &Lane) -> Outcome {
     let pod = lane.workload.pod(world).await?;
     let exact = async || {
-        let said = status(world, &pod).await?.expect(0)?;
-        let status: Value = serde_json::from_str(&said.stdout)?;
+        let status = status(world, &pod).await?.expect(0)?.json()?;
         ensure_eq!(status["count"], "exact", "{}: {status}", lane.what);
         ensure!(has_counter(world, &pod).await?, "{}: no counter", lane.what);
         Ok(())
@@ -206,11 +182,5 @@ async fn refuses(world: &World, lane: &Lane) -> Outcome {
 fn judge(seen: &[Seen]) -> Outcome {
     let [mounted @ .., fetched] = seen else { bail!("no lane") };
     mounted.iter().try_for_each(|seen| seen.expect_kept(GRACE))?;
-    ensure!(
-        fetched.gone > HOOK,
-        "the hook ended although no gate answered: {}\n{}",
-        fetched.words(),
-        fetched.log
-    );
-    Ok(())
+    fetched.expect(fetched.gone > HOOK, "the hook ended although no gate answered")
 }

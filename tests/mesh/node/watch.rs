@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::cluster::Cluster;
-use crate::parts::part;
+use kit::locked;
 use kit::prelude::*;
-use kit::process::{Process, guarded};
+use kit::process::Process;
 
 /// A running `kubectl get --watch`. Dropping it ends the process.
 pub(crate) struct Watch {
@@ -28,10 +28,9 @@ struct Seen {
 impl Watch {
     /// Starts a watch of a kind, such as `pods`, in all namespaces.
     pub(crate) fn start(cluster: &Cluster, kind: &str) -> Outcome<Self> {
-        let mut command = guarded(part("mesh-kubectl")?);
-        command.args(["get", kind, "--all-namespaces"]);
-        command.args(["--watch", "--output-watch-events", "--output=json"]);
-        command.env("KUBECONFIG", cluster.kubeconfig()).env("HOME", std::env::temp_dir());
+        let watch = ["--watch", "--output-watch-events", "--output=json"];
+        let get = [&["get", kind, "--all-namespaces"], &watch[..]].concat();
+        let mut command = cluster.kubectl_command(&get)?;
         let (reader, writer) = std::io::pipe()?;
         command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
         let kubectl = Process::spawn(command)?;
@@ -42,7 +41,7 @@ impl Watch {
                 serde_json::Deserializer::from_reader(BufReader::new(reader)).into_iter::<Value>()
             {
                 let Ok(event) = event else { return }; // kubectl has ended
-                lock(&told).note(&event);
+                locked(&told).note(&event);
             }
         });
         Ok(Self { _kubectl: kubectl, seen })
@@ -51,7 +50,7 @@ impl Watch {
     /// The results of `look` for the objects of a namespace, without `None`.
     pub(crate) fn find<T>(&self, namespace: &str, look: impl Fn(&Value) -> Option<T>) -> Vec<T> {
         let prefix = format!("{namespace}/");
-        let seen = lock(&self.seen);
+        let seen = locked(&self.seen);
         seen.now
             .iter()
             .filter(|(name, _)| name.starts_with(&prefix))
@@ -60,19 +59,14 @@ impl Watch {
     }
 
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Value> {
-        lock(&self.seen).now.get(&format!("{namespace}/{name}")).cloned()
+        locked(&self.seen).now.get(&format!("{namespace}/{name}")).cloned()
     }
 
     /// Waits until an object is deleted; returns the time and its last state.
-    pub(crate) async fn gone(
-        &self,
-        namespace: &str,
-        name: &str,
-        limit: Duration,
-    ) -> Outcome<(Instant, Value)> {
+    pub(crate) async fn gone(&self, namespace: &str, name: &str) -> Outcome<(Instant, Value)> {
         let name = format!("{namespace}/{name}");
-        let look = async || lock(&self.seen).gone.get(&name).cloned().context("still there");
-        wait_for(limit, &format!("{name} to be gone"), look).await
+        let look = async || locked(&self.seen).gone.get(&name).cloned().context("still there");
+        wait_for(PATIENCE, &format!("{name} to be gone"), look).await
     }
 }
 
@@ -88,8 +82,4 @@ impl Seen {
             self.now.insert(name, object.clone());
         }
     }
-}
-
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }

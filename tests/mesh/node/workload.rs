@@ -1,7 +1,7 @@
 //! Deployments as users write them, of an app with an injected sidecar or of a gateway, and the
 //! additions that `laststream render` makes to them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::image::{APP, IMAGE};
 use super::inside;
@@ -11,8 +11,6 @@ use crate::cluster::holds;
 use kit::command::CommandOutput;
 use kit::prelude::*;
 
-/// Generous, because all cases start their pods at the same time.
-const READY: Duration = Duration::from_secs(300);
 /// The port on which a sidecar takes requests; the app itself listens on the loopback interface.
 pub(crate) const SIDECAR: u16 = 8000;
 /// The port on which gateways listen.
@@ -82,6 +80,26 @@ impl Default for Workload<'_> {
 pub(crate) struct Pod {
     pub(crate) name: String,
     pub(crate) address: std::net::IpAddr,
+}
+
+impl Pod {
+    /// The address of its gateway's listener.
+    pub(crate) fn listener(&self) -> SocketAddr {
+        SocketAddr::new(self.address, GATEWAY)
+    }
+}
+
+impl<'a> Workload<'a> {
+    /// An app without a proxy.
+    pub(crate) fn app(namespace: &'a str, name: &'a str) -> Self {
+        Self { namespace, name, ..Self::default() }
+    }
+
+    /// A gateway with laststream.
+    pub(crate) fn gateway(namespace: &'a str, name: &'a str) -> Self {
+        let drain = Some(json!({}));
+        Self { proxy: Proxy::Gateway, drain, ..Self::app(namespace, name) }
+    }
 }
 
 impl Workload<'_> {
@@ -203,14 +221,13 @@ impl Workload<'_> {
     ) -> Outcome<Value> {
         let home = if self.proxy == Proxy::Native { "native-sidecar" } else { "pod" };
         let mut patches = vec![world.render(&["lifecycle", "--for", home], policy)?];
-        let bootstrap = world.render(&["proxy-config"], policy)?;
-        let mut rendered = vec![bootstrap];
+        let mut rendered = vec![world.render(&["proxy-config"], policy)?];
         if self.mounted {
             rendered.push(world.render(&["image-volume"], policy)?);
         }
         for text in rendered {
             if self.proxy == Proxy::Gateway {
-                fill_chart(&mut deployment, &serde_saphyr::from_str(&text)?)?;
+                fill_chart(&mut deployment, &serde_saphyr::from_str(&text)?);
             } else {
                 patches.push(text);
             }
@@ -224,18 +241,22 @@ impl Workload<'_> {
         if let Some(grace) = self.grace_afterwards {
             pod["terminationGracePeriodSeconds"] = json!(grace);
         }
-        let containers = pod["containers"].as_array_mut().into_iter().flatten();
-        if let (Some(hook), Some(proxy)) = (
-            &self.proxy_hook,
-            containers.into_iter().find(|container| container["name"] == "istio-proxy"),
-        ) {
+        let mut containers = pod["containers"].as_array_mut().into_iter().flatten();
+        let proxy = containers.find(|container| container["name"] == "istio-proxy");
+        if let (Some(hook), Some(proxy)) = (&self.proxy_hook, proxy) {
             proxy["lifecycle"] = hook.clone();
         }
     }
 
     /// Its pods that are ready and not terminating.
     pub(crate) fn pods(&self, world: &World) -> Vec<Pod> {
-        pods(world, self.namespace, self.name)
+        world.pods.find(self.namespace, |pod| {
+            let ours = pod["metadata"]["labels"]["app"] == self.name
+                && pod["metadata"]["deletionTimestamp"].is_null();
+            let address = pod["status"]["podIP"].as_str()?.parse().ok()?;
+            let name = pod["metadata"]["name"].as_str()?.to_owned();
+            (ours && holds(pod, "Ready")).then_some(Pod { name, address })
+        })
     }
 
     pub(crate) async fn ready(&self, world: &World) -> Outcome<Vec<Pod>> {
@@ -250,8 +271,7 @@ impl Workload<'_> {
             );
             Ok(pods)
         };
-        let ready = wait_for(READY, "pods to be ready", look).await;
-        match ready {
+        match wait_for(PATIENCE, "pods to be ready", look).await {
             Ok(pods) => Ok(pods),
             Err(failure) => Err(failure).context(describe(world, self.namespace).await),
         }
@@ -264,7 +284,7 @@ impl Workload<'_> {
 }
 
 /// Writes values of the gateway chart to the places where the chart puts them.
-fn fill_chart(deployment: &mut Value, values: &Value) -> Outcome {
+fn fill_chart(deployment: &mut Value, values: &Value) {
     let template = &mut deployment["spec"]["template"];
     for (name, value) in values["podAnnotations"].as_object().into_iter().flatten() {
         template["metadata"]["annotations"][name] = value.clone();
@@ -273,7 +293,6 @@ fn fill_chart(deployment: &mut Value, values: &Value) -> Outcome {
         template["spec"]["volumes"] = volumes.clone();
         template["spec"]["containers"][0]["volumeMounts"] = values["volumeMounts"].clone();
     }
-    Ok(())
 }
 
 /// Merges patches over an object.
@@ -297,43 +316,25 @@ pub(crate) async fn kustomize(
         json!({ "resources": ["object.yaml"], "patches": names }).to_string(),
     )?;
     let folder = file.parent().and_then(std::path::Path::to_str).context("a path in UTF-8")?;
-    Ok(serde_saphyr::from_str(&world.kubectl(&["kustomize", folder]).await?)?)
-}
-
-/// Pods of an app that are ready and not terminating.
-pub(crate) fn pods(world: &World, namespace: &str, app: &str) -> Vec<Pod> {
-    world.pods.find(namespace, |pod| {
-        let ours = pod["metadata"]["labels"]["app"] == app
-            && pod["metadata"]["deletionTimestamp"].is_null();
-        let address = pod["status"]["podIP"].as_str()?.parse().ok()?;
-        (ours && holds(pod, "Ready")).then(|| Pod {
-            name: pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-            address,
-        })
-    })
+    Ok(serde_saphyr::from_str(&world.cluster.run(&["kustomize", folder]).await?)?)
 }
 
 /// The pods of a namespace with their warnings and logs, for failures.
 async fn describe(world: &World, namespace: &str) -> String {
-    let events = world
-        .kubectl(&["get", "events", "--namespace", namespace, "--field-selector", "type=Warning"])
-        .await
-        .unwrap_or_default();
-    let pods = world
-        .kubectl(&["get", "pods", "--namespace", namespace, "--output", "wide"])
-        .await
-        .unwrap_or_default();
-    let mut text = format!("{pods}\n{events}");
+    let said = async |arguments: &[&str]| world.cluster.run(arguments).await.unwrap_or_default();
+    let events = ["get", "events", "--namespace", namespace, "--field-selector", "type=Warning"];
+    let pods = ["get", "pods", "--namespace", namespace, "--output", "wide"];
+    let mut text = format!("{}\n{}", said(&pods).await, said(&events).await);
     for pod in world.pods.find(namespace, |pod| pod["metadata"]["name"].as_str().map(str::to_owned))
     {
         let logs =
             ["logs", "--namespace", namespace, &pod, "--all-containers", "--prefix", "--tail=25"];
-        text.push_str(&format!("\n{}", world.kubectl(&logs).await.unwrap_or_default()));
+        text.push_str(&format!("\n{}", said(&logs).await));
     }
     text
 }
 
-/// Runs `kubectl delete pod`, and returns the time before it.
+/// Begins to delete a pod, and returns the time before it.
 pub(crate) async fn delete(
     world: &World,
     namespace: &str,
@@ -341,11 +342,8 @@ pub(crate) async fn delete(
     more: &[&str],
 ) -> Outcome<Instant> {
     let now = Instant::now();
-    world
-        .kubectl(
-            &[&["delete", "pod", "--namespace", namespace, pod, "--wait=false"], more].concat(),
-        )
-        .await?;
+    let delete = ["delete", "pod", "--namespace", namespace, pod, "--wait=false"];
+    world.cluster.run(&[&delete[..], more].concat()).await?;
     Ok(now)
 }
 

@@ -1,10 +1,10 @@
 //! The world that all cases of this level share: the cluster with its controllers, istiod, the
 //! node, a registry with the module in it, and an app that is never stopped.
 
-use std::process::Command;
 use std::time::Instant;
 
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::time::sleep;
 
 use super::image::IMAGE;
 use super::machine::{ADDRESS, Machine, NAME};
@@ -12,13 +12,11 @@ use super::watch::Watch;
 use super::workload::Workload;
 use crate::cluster::{Cluster, Settings, holds};
 use crate::istio::{Istio, ROOT};
-use crate::program::ask;
 use crate::started::Started;
 use kit::command::CommandOutput;
 use kit::prelude::*;
-use kit::process::guarded;
 use kit::registry::real::{self, Registry};
-use kit::user::{self, User};
+use kit::user::User;
 
 /// The release of the Gateway API whose CRDs the cluster has.
 const GATEWAY_API: &str = "gateway-api-1.6";
@@ -36,16 +34,29 @@ pub(crate) struct World {
     pub(crate) user: User,
     /// A read lock is held by cases that run side by side, and the write lock by a case that runs
     /// alone.
-    pub(crate) turns: RwLock<()>,
+    turns: RwLock<()>,
     _istio: Istio,
     _registry: Registry,
 }
 
 impl World {
     /// The world, which the first case starts. It ends with the process.
-    pub(crate) async fn get() -> Outcome<&'static Self> {
+    async fn get() -> Outcome<&'static Self> {
         static WORLD: Started<World> = Started::new();
         WORLD.get(World::start).await
+    }
+
+    /// The world, and the turn of a case that runs beside others.
+    pub(crate) async fn shared() -> Outcome<(&'static Self, RwLockReadGuard<'static, ()>)> {
+        let world = Self::get().await?;
+        Ok((world, world.turns.read().await))
+    }
+
+    /// The world, and the turn of a case that runs alone.
+    pub(crate) async fn alone() -> Outcome<(&'static Self, RwLockWriteGuard<'static, ()>)> {
+        let world = Self::get().await?;
+        sleep(Duration::from_secs(1)).await; // cases that run side by side begin first
+        Ok((world, world.turns.write().await))
     }
 
     async fn start() -> Outcome<Self> {
@@ -87,8 +98,7 @@ impl World {
             _registry: registry,
         };
         world.node_ready().await?;
-        let backend = Workload { namespace: "default", name: "backend", ..Workload::default() };
-        backend.create(&world).await?;
+        Workload::app("default", "backend").create(&world).await?;
         say(&format!("node: ready after {:.1} s", begun.elapsed().as_secs_f64()));
         Ok(world)
     }
@@ -121,49 +131,27 @@ impl World {
         Ok(self.user.run(&arguments, "")?.expect(0)?.stdout)
     }
 
-    /// Runs `laststream` with the cluster's kubeconfig.
-    pub(crate) async fn laststream(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
-        ask(self.laststream_command(arguments)?, "").await
-    }
-
-    pub(crate) fn laststream_command(&self, arguments: &[&str]) -> Outcome<Command> {
-        let mut command = guarded(user::laststream()?);
-        command.args(arguments).env("KUBECONFIG", self.cluster.kubeconfig());
-        command.env("HOME", std::env::temp_dir());
-        Ok(command)
-    }
-
-    /// Gives a user these ClusterRoles in a namespace.
-    pub(crate) async fn grant(&self, namespace: &str, roles: &[Value], user: &str) -> Outcome {
-        const GROUP: &str = "rbac.authorization.k8s.io";
-        let binding = |role: &Value| {
-            let name = &role["metadata"]["name"];
-            json!({
-                "apiVersion": format!("{GROUP}/v1"), "kind": "RoleBinding",
-                "metadata": { "name": name, "namespace": namespace },
-                "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": name },
-                "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": user }],
-            })
-        };
-        let bindings: Vec<Value> = roles.iter().map(binding).collect();
-        self.cluster.apply_all(&[roles, &bindings].concat()).await
-    }
-
-    /// Standard output of a `kubectl` that must succeed.
-    pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Outcome<String> {
-        self.cluster.run(arguments).await
+    /// Runs a command in the proxy's container of a pod.
+    pub(crate) async fn exec(
+        &self,
+        namespace: &str,
+        pod: &str,
+        command: &[&str],
+    ) -> Outcome<CommandOutput> {
+        let container = ["exec", "--namespace", namespace, pod, "--container=istio-proxy", "--"];
+        self.cluster.kubectl(&[&container[..], command].concat()).await
     }
 
     /// Begins to replace the pods of a Deployment.
     pub(crate) async fn restart(&self, namespace: &str, deployment: &str) -> Outcome {
         let restart = ["rollout", "restart", "--namespace", namespace, "deployment", deployment];
-        self.kubectl(&restart).await.map(drop)
+        self.cluster.run(&restart).await.map(drop)
     }
 
     /// Waits until a Deployment has only new pods.
     pub(crate) async fn rolled(&self, namespace: &str, deployment: &str) -> Outcome {
         let status = ["rollout", "status", "--namespace", namespace, "deployment", deployment];
-        self.kubectl(&[&status[..], &["--timeout=180s"]].concat()).await.map(drop)
+        self.cluster.run(&[&status[..], &["--timeout=180s"]].concat()).await.map(drop)
     }
 }
 
@@ -217,10 +205,4 @@ fn values() -> Value {
             },
         },
     })
-}
-
-/// A ClusterRole of envoyfilter-manifests/rights.
-pub(crate) fn cluster_role(file: &str) -> Outcome<Value> {
-    let path = kit::workspace().join("envoyfilter-manifests/rights").join(file);
-    Ok(serde_saphyr::from_str(&std::fs::read_to_string(path)?)?)
 }

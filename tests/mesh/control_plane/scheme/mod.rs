@@ -149,27 +149,14 @@ async fn taken(agent: &Agent, section: &Section) -> Outcome {
     let keeps = [policy.fallback, policy.silent].contains(&Fallback::Keep);
     let mutates = policy.looks_at_original() || !keeps;
     let look = async || {
-        let modules =
-            agent.admin_get("/config_dump?resource=ecds_filters").await?.expect(200)?.text();
+        let modules = agent.dump("ecds_filters").await?.to_string();
         ensure!(
             modules.contains(&format!("/{}\\\"", section.name)),
             "the module does not have {} yet",
             section.name
         );
-        let listeners = agent
-            .admin_get("/config_dump?resource=dynamic_listeners")
-            .await?
-            .expect(200)?
-            .json()?;
-        let active = listeners["configs"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|listener| &listener["active_state"])
-            .collect::<Vec<_>>();
-        let found = active
-            .iter()
-            .any(|listener| listener.to_string().contains("early_header_mutation_extensions"));
+        let listeners = agent.active_listeners().await?;
+        let found = listeners.contains("early_header_mutation_extensions");
         ensure_eq!(found, mutates, "the early mutation is there");
         Ok(())
     };

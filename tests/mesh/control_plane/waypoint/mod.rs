@@ -7,7 +7,6 @@ pub(super) mod traffic;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::crds;
 use super::gateway_api::{hook, template};
 use super::stage::{Stage, named};
 use crate::agent::{Agent, Proxy};
@@ -125,8 +124,8 @@ const DELETE: [&str; 3] = ["delete", "--namespace", "istio-system"];
 
 /// A namespace with a waypoint, and the app behind it.
 async fn stage(name: &'static str) -> Outcome<Stage> {
-    crds::apply("gateway-api-1.6").await?;
     let stage = Stage::new(name).await?;
+    stage.world.cluster.definitions("gateway-api-1.6").await?;
     let (http, tcp) = (stage.upstream.h1().port(), stage.upstream.tcp().port());
     let given: &[Given<'_>] = &[("name", &name), ("vip", &VIP), ("http", &http), ("tcp", &tcp)];
     stage.apply(&objects(include_str!("../objects/waypoint.yaml"), given)?).await?;
@@ -156,21 +155,15 @@ async fn deploy(stage: &Stage, drain: &str) -> Outcome<Value> {
         module()?.display(),
         stage.gate
     );
-    let file = stage.user.file("policy.yaml", &policy)?.display().to_string();
-    let rendered = stage.user.path("rendered");
-    let output = rendered.display().to_string();
-    stage
-        .laststream(&["render", "all", "--policy", &file, "--output-dir", &output], "")?
-        .expect(0)?;
-    stage.laststream(&["lint", &output], "")?.expect(0)?;
+    let rendered = stage.render_all(&policy)?;
+    stage.laststream(&["lint", &rendered], "")?.expect(0)?;
     let cluster = &stage.world.cluster;
     let apply = async |file: &str| -> Outcome {
-        let file = rendered.join(file).display().to_string();
+        let file = format!("{rendered}/{file}");
         cluster.run(&["apply", "--validate=strict", "-f", &file]).await.map(drop)
     };
     apply("overlay.yaml").await?;
-    let patch = format!("--patch-file={output}/gateway.patch.yaml");
-    cluster.patch_gateway(name, name, ["--type=merge", &patch]).await?;
+    cluster.name_overlay(&rendered, name, name).await?;
     let made = template(stage, name, |template| hook(template) != &Value::Null).await?;
     apply("wasmplugin.yaml").await?;
     Ok(made)

@@ -2,8 +2,6 @@
 //! that only Istio's build of Envoy has: peer metadata, and the mutual TLS of port 15008. The
 //! plugin and the clusters come from istiod.
 
-use tokio::time::sleep;
-
 use super::{ANNOTATION, VIP, agent, deploy, find, listeners, stage, text};
 use crate::agent::Agent;
 use crate::control_plane::stage::Stage;
@@ -12,7 +10,6 @@ use crate::seen::row;
 use kit::bootstrap::{extension, socket_address};
 use kit::envoy::{Envoy, Options};
 use kit::prelude::*;
-use kit::wire::local;
 
 /// How long a held drain is watched.
 const HELD: Duration = Duration::from_secs(4);
@@ -22,7 +19,7 @@ pub(crate) async fn through_tunnels() -> Outcome {
     let template = deploy(&stage, "longest_request: 60s, finish: nothing").await?;
     let first = agent(&stage, &template, &[]).await?;
     let known = listeners(&stage).await?;
-    first.end().await?;
+    first.stop().await?;
     let known: Vec<Value> = ["connect_terminate", "main_internal"]
         .into_iter()
         .map(|name| find(&known, name).cloned().map(without_istios_own))
@@ -38,11 +35,10 @@ pub(crate) async fn through_tunnels() -> Outcome {
     response_in_a_tunnel(&stage, &waypoint, &client).await?;
     raw(&stage, &client).await?;
     // The plugin that istiod sends.
-    let dump = waypoint.admin_get("/config_dump?resource=ecds_filters").await?.expect(200)?;
-    let plugin = dump.text();
+    let plugin = waypoint.dump("ecds_filters").await?.to_string();
     ensure!(plugin.contains("laststream.wasm") && !plugin.contains("vm_id"), "{plugin}");
     row("W2", "the WasmPlugin that istiod sends", "its VM has no vm_id, as the gate's");
-    waypoint.end().await?;
+    waypoint.stop().await?;
     without_tunnels(&stage, &template, &known, &client).await
 }
 
@@ -57,10 +53,7 @@ async fn held(stage: &Stage, waypoint: &Agent, client: &Tunnels) -> Outcome {
     ensure_eq!(status["scopes"][0]["in_flight"], 1, "{status}");
     ensure_eq!(tunnels(waypoint).await?, 2, "one of them idle");
     row("W2", "a request in a tunnel, and an idle tunnel", "`count` exact, 1 in flight");
-    stage.drain().await?;
-    sleep(HELD).await;
-    let status = stage.status().await?;
-    ensure_eq!(status["state"], "draining", "{status}");
+    let status = stage.held_drain(HELD).await?;
     ensure_eq!(status["holding"], 1, "{status}");
     stage.upstream.release("one");
     running.response("GET").await?.expect(200)?;
@@ -91,10 +84,7 @@ async fn response_in_a_tunnel(stage: &Stage, waypoint: &Agent, client: &Tunnels)
     };
     let status = wait_for(PATIENCE, "a response that waits in the tunnel", waits).await?;
     ensure_eq!(status["envoy_active"], 0, "for Envoy the request has ended: {status}");
-    stage.drain().await?;
-    sleep(HELD).await;
-    let status = stage.status().await?;
-    ensure_eq!(status["state"], "draining", "{status}");
+    stage.held_drain(HELD).await?;
     let response = slow.response("GET").await?.expect(200)?;
     ensure_eq!(response.body.len(), SIZE, "every byte");
     stage.status_with("state", "drained").await?;
@@ -141,10 +131,8 @@ async fn without_tunnels(
         idle = client.http().await?;
         idle.get("/").await?.expect(200)?;
     }
-    stage.drain().await?;
-    sleep(HELD).await;
-    let status = stage.status().await?;
-    ensure_eq!((&status["state"], &status["count"]), (&json!("draining"), &json!("partial")), "");
+    let status = stage.held_drain(HELD).await?;
+    ensure_eq!(status["count"], "partial", "{status}");
     row(
         "W2",
         "the same gate without `admin.tunnels`, an idle tunnel",
@@ -155,8 +143,7 @@ async fn without_tunnels(
 
 /// Cancels the drain.
 async fn serve_again(stage: &Stage) -> Outcome {
-    let request = Request::new("DELETE", "/drain").host("localhost");
-    once(local(stage.gate), &request).await?.expect(200)?;
+    stage.ask_gate(Request::new("DELETE", "/drain"), 200).await?;
     stage.status_with("state", "serving").await.map(drop)
 }
 
