@@ -1,15 +1,13 @@
 //! An invalid configuration is refused, with the reason in Envoy's log; so is a valid one that
 //! cannot work in this Envoy.
 
-use crate::cases::stage::{BEGUN, IN_FLIGHT, SOON, Stage, clusters, discovered, hcm};
+use crate::cases::stage::{BEGUN, clusters, hcm};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::only_stats_with_prefixes;
 use kit::prelude::*;
-use kit::xds::{Verdict, Xds};
 
 cases! {
     a_bad_configuration_stops_the_start,
-    a_bad_configuration_leaves_the_old_one,
     metrics_that_the_stats_matcher_rejects_are_refused,
     the_error_for_a_struct_names_the_fix,
 }
@@ -43,26 +41,6 @@ async fn refuses_to_start(lab: &Lab, bootstrap: Bootstrap, words: &[&str]) -> Ou
     let failure = format!("{failure:#}");
     ensure!(words.iter().all(|words| failure.contains(words)), "{words:?} in {failure}");
     Ok(())
-}
-
-async fn a_bad_configuration_leaves_the_old_one(lab: &Lab) -> Outcome {
-    let xds = Xds::new()?;
-    xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
-    let stage = Stage::with(lab, discovered(&xds)).await?;
-    let mut held = stage.upstream.hold(stage.main, "a").await?;
-    for (text, complaint) in BAD {
-        let verdict = xds
-            .replace_filter(&stage.envoy, "laststream", &lab.stream(text).typed_config())
-            .await?;
-        ensure_eq!(verdict, Verdict::Rejected, "{text}");
-        stage.envoy.wait_for_log(complaint, SOON).await?;
-        once(stage.main, &Request::get("/echo")).await?.expect(200)?;
-    }
-    stage.envoy.wait_for_stat(IN_FLIGHT, 1, SOON).await?;
-    ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(1 + BAD.len() as u64), "begun");
-    stage.upstream.release("a");
-    held.response("GET").await?.expect(200)?;
-    stage.wait_until_idle().await
 }
 
 /// For rejected metrics, Envoy returns gauges that stay zero: without the check the module would

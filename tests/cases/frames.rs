@@ -8,11 +8,12 @@ use kit::h2;
 use kit::process::{Process, guarded};
 use kit::programs::program;
 use kit::websocket::{Frame, WebSocket};
+use kit::wire::local;
 use kit::workspace;
 use laststream_module::analysis::{Kind, Module, analyse};
 use tokio::time::timeout;
 
-use crate::cases::gate::bench::{Bench, SOON, gate_listener, with_clusters};
+use crate::cases::gate::bench::{Bench, SOON};
 use crate::lab::{Lab, cases, frames_module};
 use kit::prelude::*;
 
@@ -37,12 +38,9 @@ impl Sockets {
     async fn start(lab: &Lab) -> Outcome<Self> {
         let mut server = peers(&["server"])?;
         let port: u16 = server.next_line()?.parse().context("the server's port")?;
-        let upstream = Upstream::start().await?;
-        let sockets = cluster::h1("sockets", SocketAddr::from(([127, 0, 0, 1], port)));
-        let bootstrap = with_clusters(Bootstrap::new().cluster(sockets), &upstream)
-            .listener(Listener::new("main", hcm(lab)?))
-            .listener(gate_listener(lab, GATE));
-        let bench = Bench::start(lab, upstream, bootstrap, Options::default()).await?;
+        let sockets = cluster::h1("sockets", local(port));
+        let bootstrap = Bootstrap::new().cluster(sockets);
+        let bench = Bench::upon(bootstrap, lab, GATE, hcm(lab)?).await?;
         Ok(Self { bench, server })
     }
 

@@ -2,8 +2,8 @@
 //! `filter/src/envoy.rs` lists the calls; the cases provoke each such result that Envoy, its
 //! neighbours or its clients can cause.
 
-use crate::cases::gate::bench::{Bench, gate_listener, main_listener, options};
-use crate::cases::stage::{BEGUN, Stage, clusters, no_vm_has_died, routes};
+use crate::cases::gate::bench::Bench;
+use crate::cases::stage::{BEGUN, Stage, hcm, no_vm_has_died, routes};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::extension;
 use kit::fake_server::{FakeServer, Fault};
@@ -27,12 +27,8 @@ async fn an_answer_that_breaks_off_ends_no_vm(lab: &Lab) -> Outcome {
         "app": {"cluster": "broken"}
     }"#;
     let broken = FakeServer::start(|_, _| Err(Fault::Bytes(BROKEN_OFF)))?;
-    let upstream = Upstream::start().await?;
-    let bootstrap = clusters(Bootstrap::new(), &upstream)
-        .cluster(cluster::h1("broken", broken.address))
-        .listener(main_listener(lab))
-        .listener(gate_listener(lab, gate));
-    let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
+    let bootstrap = Bootstrap::new().cluster(cluster::h1("broken", broken.address));
+    let bench = Bench::upon(bootstrap, lab, gate, hcm(lab, "{}")).await?;
     bench.post("/drain").await?.expect(202)?;
     bench.until("begin", "failed").await?;
     bench.until("state", "expired").await?;
@@ -87,11 +83,8 @@ async fn names_that_are_not_utf8_end_no_vm(lab: &Lab) -> Outcome {
         let answer =
             once(stage.main, &Request::get("/echo").header("x-odd", "https")).await?.expect(200)?;
         ensure_eq!(answer.header("x-odd-names"), Some("2".into()), "names that are not UTF-8");
-        ensure_eq!(
-            answer.header("x-proto"),
-            Some("https".into()),
-            "the filter reads what comes before and after"
-        );
+        let scheme = answer.header("x-proto");
+        ensure_eq!(scheme, Some("https".into()), "the filter reads what comes before and after");
     }
     stage.wait_until_idle().await?;
     ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(10), "begun");
@@ -107,20 +100,14 @@ async fn empty_properties_trust_no_peer(lab: &Lab) -> Outcome {
     let mut nothing = filters::filter_state("laststream.direct_peer", "%REQ(x-nothing)%");
     nothing["typed_config"]["on_request_headers"][0]["format_string"]["omit_empty_values"] =
         json!(true);
-    let stage = Stage::with(
-        lab,
-        routes(Hcm::new("main").filter(nothing).filter(lab.stream(policy).filter())),
-    )
-    .await?;
+    let hcm = Hcm::new("main").filter(nothing).filter(lab.stream(policy).filter());
+    let stage = Stage::with(lab, routes(hcm)).await?;
     for _ in 0..3 {
         let request =
             Request::get("/echo").header("x-odd", "https").header("x-forwarded-proto", "https");
         once(stage.main, &request).await?.expect(200)?;
-        ensure_eq!(
-            stage.upstream.last()?.header("x-forwarded-proto"),
-            Some("http".into()),
-            "the connection's own scheme"
-        );
+        let scheme = stage.upstream.last()?.header("x-forwarded-proto");
+        ensure_eq!(scheme, Some("http".into()), "the connection's own scheme");
     }
     stage.wait_until_idle().await?;
     let untrusted = "wasmcustom.laststream_forwarded_proto_untrusted_gateway_total";

@@ -31,16 +31,16 @@ pub(crate) fn cases() -> Vec<EnvoylessCase> {
 /// Names a folder with the files of a real release.
 const FILES: &str = "LASTSTREAM_RELEASE_FILES";
 
-/// The folder with the files.
-enum Release {
-    Given(PathBuf),
-    Made(TempDir),
+/// The folder with the files, which lasts as long as this if it was made.
+struct Release {
+    folder: PathBuf,
+    _made: Option<TempDir>,
 }
 
 impl Release {
     fn get() -> Outcome<Self> {
         match std::env::var_os(FILES) {
-            Some(folder) => Ok(Self::Given(folder.into())),
+            Some(folder) => Ok(Self { folder: folder.into(), _made: None }),
             None => Self::make(),
         }
     }
@@ -58,14 +58,11 @@ impl Release {
         )?;
         let inputs = Inputs::read(&amd64?, &arm64?, &sbom).map_err(kit::Error::msg)?;
         laststream_release::write(&inputs, folder.path()).map_err(kit::Error::msg)?;
-        Ok(Self::Made(folder))
+        Ok(Self { folder: folder.path().to_owned(), _made: Some(folder) })
     }
 
     fn path(&self) -> &Path {
-        match self {
-            Self::Given(folder) => folder,
-            Self::Made(folder) => folder.path(),
-        }
+        &self.folder
     }
 
     fn file(&self, name: &str) -> PathBuf {

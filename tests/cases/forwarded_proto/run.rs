@@ -32,6 +32,7 @@ pub(super) enum Engine {
 }
 
 /// The result of a run.
+#[derive(Default)]
 pub(super) struct Shown {
     /// Each is a row, its reason, and below them the expected and the actual values.
     pub(super) mismatches: Vec<String>,
@@ -44,16 +45,12 @@ pub(super) struct Shown {
 /// Runs every row.
 pub(super) async fn all(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Shown> {
     let bench = Bench::set_up(lab, table, engine).await?;
-    let mut mismatches = Vec::new();
-    let sections: Vec<&Section> =
-        table.sections.iter().filter(|section| bench.has(section)).collect();
-    let rows = sections.iter().map(|section| section.rows.len()).sum();
-    let rows_of_destinations = sections
-        .iter()
-        .filter(|section| section.reads_destination())
-        .map(|section| section.rows.len())
-        .sum();
-    for section in sections {
+    let mut shown = Shown::default();
+    for section in table.sections.iter().filter(|section| bench.sections.contains(&section.name)) {
+        shown.rows += section.rows.len();
+        if section.reads_destination() {
+            shown.rows_of_destinations += section.rows.len();
+        }
         let to = bench.envoy.address(&section.name).await?;
         let transport = table.setup(&section.setup)?.transport;
         for row in &section.rows {
@@ -63,7 +60,7 @@ pub(super) async fn all(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Sho
                     .await
                     .unwrap_or_else(|failure| vec![format!("{failure:#}")]);
                 if !found.is_empty() {
-                    mismatches.push(format!(
+                    shown.mismatches.push(format!(
                         "{} over {protocol:?} ({})\n    {}",
                         row.id,
                         row.why,
@@ -72,9 +69,9 @@ pub(super) async fn all(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Sho
                 }
             }
         }
-        mismatches.extend(bench.warnings(section));
+        shown.mismatches.extend(bench.warnings(section));
     }
-    Ok(Shown { mismatches, rows, rows_of_destinations })
+    Ok(shown)
 }
 
 struct Bench {
@@ -120,10 +117,6 @@ impl Bench {
         let options = Options { concurrency: 1, ..Options::default() };
         let envoy = Envoy::start(&lab.envoy, config.build(), options).await?;
         Ok(Self { engine, sections, envoy, upstream, certificates, identities })
-    }
-
-    fn has(&self, section: &Section) -> bool {
-        self.sections.contains(&section.name)
     }
 
     /// Whether Envoy's own matchers decide, which count and log nothing about decisions.

@@ -15,6 +15,8 @@ use kit::prelude::*;
 
 const SECRET: &str = "open-sesame-0123456789";
 const HEADER: &str = "x-laststream-secret";
+/// The header in which Envoy passes the secret of SDS to the gate. A client may send it, too.
+const EXPECTED: &str = "x-laststream-expected-secret";
 
 cases! {
     has_its_secret_from_the_environment,
@@ -64,7 +66,8 @@ impl Rendered {
 
     /// The secret is required and never shown; the filter's unit tests have all operations.
     async fn wants(&self, secret: &str) -> Outcome {
-        for wrong in [&[][..], &[(HEADER, "another-secret-0123456789")]] {
+        let chosen = [HEADER, EXPECTED].map(|name| (name, "0123456789abcdef"));
+        for wrong in [&[][..], &[(HEADER, "another-secret-0123456789")], &chosen] {
             let (status, reason) = self.ask("GET", "/streams", wrong).await?;
             ensure!(status == 403 && reason.contains(HEADER), "{wrong:?}: {status} {reason}");
         }
@@ -80,7 +83,7 @@ impl Rendered {
     /// Operations that need a secret get 403, whatever secret the client sends.
     async fn opens_nothing(&self) -> Outcome {
         for forged in ["", "-", SECRET] {
-            let headers = [(HEADER, forged), ("x-laststream-expected-secret", forged)];
+            let headers = [(HEADER, forged), (EXPECTED, forged)];
             let (status, reason) = self.ask("POST", "/drain", &headers).await?;
             ensure!(
                 status == 403 && reason.contains("secret"),
@@ -142,13 +145,7 @@ fn resource(secret: &str) -> String {
 
 async fn has_its_secret_from_sds(lab: &Lab) -> Outcome {
     let (_folder, policy) = by_sds(SECRET)?;
-    let rendered = Rendered::start(lab, &policy, &[]).await?;
-    rendered.wants(SECRET).await?;
-    let forged =
-        [(HEADER, "0123456789abcdef"), ("x-laststream-expected-secret", "0123456789abcdef")];
-    let (status, reason) = rendered.ask("POST", "/drain", &forged).await?;
-    ensure!(status == 403, "a client chose the secret that is expected: {status} {reason}");
-    Ok(())
+    Rendered::start(lab, &policy, &[]).await?.wants(SECRET).await
 }
 
 /// The secret is replaced as kubelet does it: the files are links into a folder, which is a link
@@ -213,16 +210,11 @@ async fn a_hook_that_a_dead_gate_holds_is_ended(lab: &Lab) -> Outcome {
     client.reset()
 }
 
-/// The deadline is earlier in a pod with a shorter grace period, and never later.
+/// The deadline is earlier in a pod with a shorter grace period. The filter's unit tests have all
+/// other texts of the variable.
 async fn follows_the_grace_period_of_its_pod(lab: &Lab) -> Outcome {
     const POLICY: &str = "drain: {deadline: 500s, grace_from: GRACE}";
-    for (variable, longest) in [
-        (&[][..], 500),
-        (&["GRACE="], 500),
-        (&["GRACE=soon"], 500),
-        (&["GRACE=9000"], 500),
-        (&["GRACE=202"], 200),
-    ] {
+    for (variable, longest) in [(&[][..], 500), (&["GRACE=202"], 200)] {
         let rendered = Rendered::start(lab, POLICY, variable).await?;
         let client = rendered.upstream.hold(rendered.main, "a").await?;
         ensure_eq!(rendered.ask("POST", "/drain", &[]).await?.0, 202, "{variable:?}");

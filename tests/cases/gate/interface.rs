@@ -53,6 +53,7 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     let mut client = bench.held("a").await?;
     asking.ask(bench, "POST /quitquitquit", 503).await?;
     asking.ask(bench, "POST /drain_listeners?inboundonly", 503).await?;
+    same(&bench.status().await?, "refused", 2)?;
     asking.ask(bench, "POST /drain", 202).await?;
     bench.until("begin", "done").await?;
     asking.ask(bench, "GET /status", 200).await?;
@@ -169,28 +170,21 @@ impl Asking {
             .find(|operation| operation.path == path && operation.method == method);
         let operation = operation.with_context(|| format!("{question} is not in the file"))?;
         let (heading, said) = self.document.response(operation, status)?;
-        let with = |method: &str| {
+        let judged = async |method: &str, has_body: bool| {
             let request = Request::new(method, target);
-            header.into_iter().fold(request, |request, (name, value)| request.header(name, value))
+            let request = header.iter().fold(request, |all, (name, value)| all.header(name, value));
+            let answer = once(bench.gate, &request).await?.expect(status)?;
+            self.document.judge(said, &answer, has_body)?;
+            Ok::<_, Error>(answer)
         };
-        let answer = once(bench.gate, &with(method))
-            .await?
-            .expect(status)
-            .with_context(|| question.to_owned())?;
-        self.document.judge(said, &answer, true).with_context(|| question.to_owned())?;
+        let answer = judged(method, true).await.with_context(|| question.to_owned())?;
         ensure_eq!(
             self.document.allows(operation, query)?,
             heading != "400",
             "whether the file allows {question}"
         );
         if method == "GET" {
-            let head = once(bench.gate, &with("HEAD"))
-                .await?
-                .expect(status)
-                .with_context(|| format!("HEAD of {question}"))?;
-            self.document
-                .judge(said, &head, false)
-                .with_context(|| format!("HEAD of {question}"))?;
+            judged("HEAD", false).await.with_context(|| format!("HEAD of {question}"))?;
         }
         self.seen.borrow_mut().insert(format!("{method} {path}: {heading}"));
         Ok(answer)

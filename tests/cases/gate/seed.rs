@@ -159,6 +159,18 @@ async fn stop(bench: &mut Bench, with_hook: bool) -> Outcome<Instant> {
     Ok(returned)
 }
 
+/// The hook returned after the client had the last byte.
+fn outlasts(what: &str, returned: Instant, last_byte: Instant) -> Outcome {
+    ensure!(
+        returned > last_byte,
+        "{what}: the hook returned {:?} before the last byte",
+        last_byte - returned
+    );
+    let after = (returned - last_byte).as_millis();
+    say(&format!("{what}: the hook returned {after} ms after the last byte"));
+    Ok(())
+}
+
 /// The same stop, once with the hook and once without.
 async fn experiment(lab: &Lab, kind: Kind) -> Outcome {
     for with_hook in [true, false] {
@@ -186,16 +198,7 @@ async fn experiment(lab: &Lab, kind: Kind) -> Outcome {
         }
         let last_byte = last_byte?;
         if kind.is_over_when_the_client_says_so() {
-            ensure!(
-                returned > last_byte,
-                "{kind:?}: the hook returned {:?} before the last byte",
-                last_byte - returned
-            );
-            let after = returned - last_byte;
-            say(&format!(
-                "{kind:?}: the hook returned {} ms after the last byte",
-                after.as_millis()
-            ));
+            outlasts(&format!("{kind:?}"), returned, last_byte)?;
         }
     }
     Ok(())
@@ -215,13 +218,7 @@ async fn an_exempt_websocket_does_not_hold_the_pod(lab: &Lab) -> Outcome {
     bench.envoy.wait_for_stat("http.main.downstream_rq_total", 2, SOON).await?;
     let hook = bench.hook().await??.expect(200)?;
     let returned = Instant::now();
-    let last_byte = client.await??;
-    ensure!(returned > last_byte, "the request beside it is waited for");
-    let after = returned - last_byte;
-    say(&format!(
-        "beside an exempt WebSocket: the hook returned {} ms after the last byte",
-        after.as_millis()
-    ));
+    outlasts("beside an exempt WebSocket", returned, client.await??)?;
     same(&hook.json()?, "holding", 0)?;
     socket.echo("still there").await?;
     let status = bench.status().await?;

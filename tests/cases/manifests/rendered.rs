@@ -115,7 +115,7 @@ fn json_patch(resource: &mut Value, operation: &Value) -> Outcome {
 
 /// The load balancer's header is believed, a stranger's is not, and a forged saved header has no
 /// effect.
-async fn restores(main: SocketAddr, upstream: &Upstream) -> Outcome {
+pub(super) async fn restores(main: SocketAddr, upstream: &Upstream) -> Outcome {
     let scheme = || upstream.last()?.header("x-forwarded-proto").context("no scheme");
     let https = Request::get("/").header("x-forwarded-proto", "https");
     once(main, &https).await?.expect(200)?;

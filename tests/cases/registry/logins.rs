@@ -72,7 +72,8 @@ fn a_wrong_or_missing_password_is_an_error() -> Outcome {
         .expect(2)?
         .stderr_contains("wants credentials: status 401")?
         .stderr_contains("none were found: `docker login localhost:")?;
-    ensure_eq!(registry.requests().len(), 1, "anonymous requests in {:#?}", registry.requests());
+    let asked = registry.requests();
+    ensure_eq!(asked.len(), 1, "anonymous requests in {asked:#?}");
     let wrong = BASE64_STANDARD.encode(format!("{USERNAME}:not-{PASSWORD}"));
     docker_login(&user, &registry.name(), json!({ "auth": wrong }))?;
     let said = push(&user, &[&image])?.expect(2)?;
@@ -80,12 +81,8 @@ fn a_wrong_or_missing_password_is_an_error() -> Outcome {
         .stderr_contains("no tag has changed")?
         .hides(PASSWORD)?
         .hides(&wrong)?;
-    ensure_eq!(
-        registry.requests().len(),
-        3,
-        "requests with the wrong password in {:#?}",
-        registry.requests()
-    );
+    let asked = registry.requests();
+    ensure_eq!(asked.len(), 3, "requests with the wrong password in {asked:#?}");
     ensure!(!registry.has_tag("laststream", "1"), "a tag is there");
     Ok(())
 }
@@ -157,6 +154,7 @@ fn a_token_that_ends_is_renewed_once() -> Outcome {
             let faulty = tokens_end_in(operation, ever)?;
             let said = push(&User::new()?, &[&faulty.image()])?;
             let said = said.hides("token-number")?;
+            let (tokens, tries) = (faulty.count(Operation::Token), faulty.count(operation));
             if ever {
                 said.expect(2)?;
                 ensure!(faulty.has_no_manifest(), "{operation:?}: something was published");
@@ -164,17 +162,9 @@ fn a_token_that_ends_is_renewed_once() -> Outcome {
                 said.expect(0)?;
                 // One token at the beginning, one in the middle, and possibly one for another scope
                 // of the manifest.
-                ensure!(
-                    faulty.count(Operation::Token) <= 3,
-                    "{operation:?}: {} tokens",
-                    faulty.count(Operation::Token)
-                );
+                ensure!(tokens <= 3, "{operation:?}: {tokens} tokens");
             }
-            ensure!(
-                faulty.count(operation) <= 4,
-                "{operation:?}: tried {} times",
-                faulty.count(operation)
-            );
+            ensure!(tries <= 4, "{operation:?}: tried {tries} times");
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::{PASSWORD, push, user_with_password, utf8, wants_password};
 use crate::lab::envoyless_cases;
 use kit::certificates::Authority;
-use kit::fake_server::{Answer, Fault};
+use kit::fake_server::{Answer, Asked, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Operation, PUSH};
 use kit::user::User;
@@ -45,22 +45,22 @@ fn an_upload_elsewhere_gets_no_credentials() -> Outcome {
     // Both blobs go into the same session there, so the second is refused. The check below needs
     // only the first.
     said.expect(2)?.hides("of-the-test")?;
-    let asked = storage.asked();
-    ensure_eq!(
-        asked.first().map(|(operation, _)| *operation),
-        Some(Operation::Upload),
-        "the first request elsewhere"
-    );
+    let asked = asked_without_credentials(&storage)?;
+    let (operation, first) = asked.first().context("no request went elsewhere")?;
+    ensure_eq!(*operation, Operation::Upload, "the first request elsewhere");
     ensure!(
-        asked.iter().all(|(_, asked)| asked.header("authorization").is_none()),
-        "credentials went elsewhere: {asked:#?}"
-    );
-    ensure!(
-        asked[0].1.parameter("signature") == Some("of-the-test")
-            && asked[0].1.parameter("digest").is_some(),
+        first.parameter("signature") == Some("of-the-test") && first.parameter("digest").is_some(),
         "{asked:#?}"
     );
     Ok(())
+}
+
+/// The requests to a server that must get no credentials.
+fn asked_without_credentials(server: &Faulty) -> Outcome<Vec<(Operation, Asked)>> {
+    let asked = server.asked();
+    let is_free = asked.iter().all(|(_, asked)| asked.header("authorization").is_none());
+    ensure!(is_free, "credentials went elsewhere: {asked:#?}");
+    Ok(asked)
 }
 
 fn a_redirect_elsewhere_gets_no_credentials() -> Outcome {
@@ -73,12 +73,8 @@ fn a_redirect_elsewhere_gets_no_credentials() -> Outcome {
             wants_password(asked).or_else(|| leads_away.then(|| redirect(status, to)))
         })?;
         push(&user()?, &[&faulty.image()])?.expect(0)?;
-        let asked = storage.asked();
+        let asked = asked_without_credentials(&storage)?;
         ensure_eq!(asked.len(), 2, "{status}: requests elsewhere in {asked:#?}");
-        ensure!(
-            asked.iter().all(|(_, asked)| asked.header("authorization").is_none()),
-            "{status}: {asked:#?}"
-        );
     }
     Ok(())
 }

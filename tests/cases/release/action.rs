@@ -50,41 +50,32 @@ fn the_action_fits_githubs_schema() -> Outcome {
 fn findings_are_written_and_fail_the_action() -> Outcome {
     let runner = Runner::new()?;
     runner.user.file("bad.yaml", BAD)?;
-    let ended = runner.run(&[("sarif", "found.sarif")])?;
-    ensure!(!ended.is_success, "findings of the severity error: {}", ended.log);
-    ensure!(
-        ended.log.contains(&format!("error[{BROKEN_RULE}]")),
-        "the log shows them: {}",
-        ended.log
-    );
+    let ended = runner.run(&[("sarif", "found.sarif")])?.fails(&found())?;
     ensure_eq!(ended.sarif, Some(runner.user.path("found.sarif")), "the output");
-    ensure!(
-        ended.rules()?.contains(&BROKEN_RULE.to_owned()),
-        "the findings are {:?}",
-        ended.rules()?
-    );
+    let rules = ended.rules()?;
+    ensure!(rules.contains(&BROKEN_RULE.to_owned()), "the findings are {rules:?}");
     Ok(())
+}
+
+/// The words of the log about [`BAD`].
+fn found() -> String {
+    format!("error[{BROKEN_RULE}]")
 }
 
 fn good_files_in_every_line_of_paths_pass() -> Outcome {
     let runner = Runner::new()?;
     runner.user.file("one folder/good.yaml", GOOD)?;
     runner.user.file("two/bad.yaml", BAD)?;
-    let ended = runner.run(&[("paths", "one folder\n"), ("istio", "1.29")])?;
-    ensure!(ended.is_success, "{}", ended.log);
+    let ended = runner.run(&[("paths", "one folder\n"), ("istio", "1.29")])?.passes()?;
     ensure_eq!(ended.rules()?, Vec::<String>::new(), "findings");
-    let ended = runner.run(&[("paths", "one folder\ntwo\n")])?;
-    ensure!(!ended.is_success && ended.rules()?.contains(&BROKEN_RULE.to_owned()), "{}", ended.log);
-    Ok(())
+    runner.run(&[("paths", "one folder\ntwo\n")])?.fails(&found()).map(drop)
 }
 
 /// The owner of a default address could publish another program there, with its checksums.
 fn the_place_of_the_releases_has_no_default() -> Outcome {
     let action = action()?;
     ensure_eq!(action["inputs"]["releases"].get("default"), None, "the default place");
-    let ended = Runner::new()?.run(&[("releases", "")])?;
-    ensure!(!ended.is_success && ended.log.contains("the input releases"), "{}", ended.log);
-    Ok(())
+    Runner::new()?.run(&[("releases", "")])?.fails("the input releases").map(drop)
 }
 
 /// Stale files are shown even if lint has already failed.
@@ -94,19 +85,11 @@ fn stale_files_fail_the_action() -> Outcome {
     let inputs = [("paths", "deploy"), ("policy", "policy.yaml"), ("rendered", "deploy")];
     let render = ["render", "all", "--policy", "policy.yaml", "--output-dir", "deploy"];
     runner.user.run(&render, "")?.expect(0)?;
-    let ended = runner.run(&inputs)?;
-    ensure!(ended.is_success, "{}", ended.log);
+    runner.run(&inputs)?.passes()?;
     runner.user.file("deploy/bad.yaml", BAD)?;
     let file = runner.user.path("deploy/envoyfilter.yaml");
     fs::write(&file, fs::read_to_string(&file)? + "# edited\n")?;
-    let ended = runner.run(&inputs)?;
-    ensure!(
-        !ended.is_success && ended.log.contains(&format!("error[{BROKEN_RULE}]")),
-        "the findings: {}",
-        ended.log
-    );
-    ensure!(ended.log.contains("# edited"), "the difference: {}", ended.log);
-    Ok(())
+    runner.run(&inputs)?.fails(&found())?.fails("# edited").map(drop)
 }
 
 fn a_modified_archive_is_not_run() -> Outcome {
@@ -117,8 +100,7 @@ fn a_modified_archive_is_not_run() -> Outcome {
     fs::create_dir(&copy)?;
     fs::copy(runner.release.file("SHA256SUMS"), copy.join("SHA256SUMS"))?;
     fs::write(copy.join(program_archive(Platform::Amd64)), [fs::read(archive)?, vec![0]].concat())?;
-    let ended = runner.run(&[])?;
-    ensure!(!ended.is_success && ended.log.contains("FAILED"), "{}", ended.log);
+    let ended = runner.run(&[])?.fails("FAILED")?;
     ensure!(ended.sarif.is_none(), "lint has run");
     Ok(())
 }
@@ -202,18 +184,16 @@ impl Runner {
         let found = fs::read_to_string(temp.join("path")).unwrap_or_default();
         let curl = program("curl")?.parent().context("a folder")?.display().to_string();
         let path: Vec<&str> = found.lines().chain([curl.as_str(), "/usr/bin", "/bin"]).collect();
-        let mut command = guarded("bash");
+        let mut command = self.user.command("bash");
         command
             .args(["--noprofile", "--norc", "-e", "-o", "pipefail"])
             .arg(file)
-            .env_clear()
-            .current_dir(self.user.path(""));
-        command
             .env("PATH", path.join(":"))
             .env("HOME", temp)
             .env("RUNNER_TEMP", temp)
-            .env("https_proxy", "http://127.0.0.1:9");
-        command.env("GITHUB_PATH", temp.join("path")).env("GITHUB_OUTPUT", temp.join("output"));
+            .env("https_proxy", "http://127.0.0.1:9")
+            .env("GITHUB_PATH", temp.join("path"))
+            .env("GITHUB_OUTPUT", temp.join("output"));
         for (name, value) in step["env"].as_object().into_iter().flatten() {
             command.env(name, evaluated(value.as_str().context("text")?, inputs)?);
         }
@@ -222,6 +202,17 @@ impl Runner {
 }
 
 impl Ended {
+    fn passes(self) -> Outcome<Self> {
+        ensure!(self.is_success, "{}", self.log);
+        Ok(self)
+    }
+
+    /// The run fails, and its log contains these words.
+    fn fails(self, words: &str) -> Outcome<Self> {
+        ensure!(!self.is_success && self.log.contains(words), "`{words}` is not in {}", self.log);
+        Ok(self)
+    }
+
     /// The rules of the findings.
     fn rules(&self) -> Outcome<Vec<String>> {
         let sarif: Value = serde_json::from_slice(&fs::read(

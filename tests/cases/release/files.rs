@@ -57,32 +57,17 @@ fn the_same_inputs_give_the_same_bytes() -> Outcome {
 fn programs_run_from_their_archives() -> Outcome {
     let release = Release::get()?;
     for platform in Platform::ALL {
+        let target = platform.target();
         let folder = unpacked(&release.file(&program_archive(platform)))?;
-        ensure_eq!(
-            names(folder.path())?,
-            ["LICENSE", "laststream"],
-            "files of {}",
-            platform.target()
-        );
+        ensure_eq!(names(folder.path())?, ["LICENSE", "laststream"], "files of {target}");
         let program = folder.path().join("laststream");
-        ensure_eq!(
-            fs::metadata(&program)?.permissions().mode() & 0o777,
-            0o755,
-            "permissions of {}",
-            platform.target()
-        );
-        ensure!(
-            is_for(platform, &fs::read(&program)?),
-            "the program is not for {}",
-            platform.target()
-        );
-        if platform.target().starts_with(std::env::consts::ARCH) {
-            let output = run(guarded(&program).arg("version"))?;
-            let text = output.stdout;
-            ensure!(
-                text.starts_with(&format!("laststream     {VERSION}\n")),
-                "`laststream version` prints {text}"
-            );
+        let mode = fs::metadata(&program)?.permissions().mode() & 0o777;
+        ensure_eq!(mode, 0o755, "permissions of {target}");
+        ensure!(is_for(platform, &fs::read(&program)?), "the program is not for {target}");
+        if target.starts_with(std::env::consts::ARCH) {
+            let text = run(guarded(&program).arg("version"))?.stdout;
+            let begin = format!("laststream     {VERSION}\n");
+            ensure!(text.starts_with(&begin), "`laststream version` prints {text}");
         }
     }
     Ok(())

@@ -1,19 +1,20 @@
 //! `.pre-commit-hooks.yaml`, run by the real pre-commit in a repository of a user.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::json;
-use tempfile::TempDir;
 
 use super::{BAD, GOOD, POLICY, run};
 use crate::lab::envoyless_cases;
+use kit::command::{self, CommandOutput};
 use kit::process::guarded;
 use kit::programs::program;
-use kit::user;
-use kit::{Outcome, command, ensure};
+use kit::user::{User, laststream};
+use kit::{Outcome, workspace};
 
 envoyless_cases! {
     the_manifest_is_valid,
@@ -25,13 +26,16 @@ const HOOKS: &str = ".pre-commit-hooks.yaml";
 const TAG: &str = "v0";
 
 fn the_manifest_is_valid() -> Outcome {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join(HOOKS);
-    run(guarded(program("pre-commit")?).arg("validate-manifest").arg(manifest)).map(drop)
+    run(guarded(program("pre-commit")?).arg("validate-manifest").arg(manifest())).map(drop)
+}
+
+fn manifest() -> PathBuf {
+    workspace().join(HOOKS)
 }
 
 /// Only the second file changes, and its error exists only together with the first file.
 fn lint_checks_all_files_of_the_folder() -> Outcome {
-    let user = User::new("laststream-lint", &["mesh"])?;
+    let user = Repository::new("laststream-lint", &["mesh"])?;
     user.file("mesh/one.yaml", GOOD)?;
     user.file("elsewhere/bad.yaml", BAD)?;
     user.expect_pass()?;
@@ -41,107 +45,89 @@ fn lint_checks_all_files_of_the_folder() -> Outcome {
 }
 
 fn stale_files_are_found() -> Outcome {
-    let user =
-        User::new("laststream-render-check", &["--policy", "policy.yaml", "--check", "deploy"])?;
+    let checks = ["--policy", "policy.yaml", "--check", "deploy"];
+    let user = Repository::new("laststream-render-check", &checks)?;
     user.file("policy.yaml", POLICY)?;
     let render = "render all --policy policy.yaml --output-dir deploy";
-    run(user.command(user::laststream()?).args(render.split(' ')))?;
+    run(user.command(laststream()?).args(render.split(' ')))?;
     user.git(&["add", "."])?;
     user.expect_pass()?;
     user.file("deploy/envoyfilter.yaml", GOOD)?;
     user.expect_failure("envoyfilter.yaml")
 }
 
-/// A user's repository, beside one with the hooks.
-struct User {
-    folder: TempDir,
+/// A user's repository in the folder `work`, beside one with the hooks.
+struct Repository {
+    user: User,
 }
 
-impl User {
+impl Repository {
     fn new(hook: &str, arguments: &[&str]) -> Outcome<Self> {
-        let user = Self { folder: tempfile::tempdir()? };
-        for folder in ["bin", "hooks", "work"] {
-            fs::create_dir(user.folder.path().join(folder))?;
+        let mut user = User::new()?;
+        let bin = user.path("bin").display().to_string();
+        user.set("PATH", bin + ":/usr/local/bin:/usr/bin:/bin");
+        for role in ["AUTHOR", "COMMITTER"] {
+            user.set(&format!("GIT_{role}_NAME"), "user");
+            user.set(&format!("GIT_{role}_EMAIL"), "user@example.com");
         }
-        symlink(user::laststream()?, user.folder.path().join("bin/laststream"))?;
-        user.publish_hooks()?;
-        user.git(&["init", "--quiet"])?;
+        symlink(laststream()?, user.path("bin/laststream"))?;
+        publish_hooks(&user)?;
+        fs::create_dir(user.path("work"))?;
+        let repository = Self { user };
+        repository.git(&["init", "--quiet"])?;
         let hooks = json!({
             "repos": [
                 {
-                    "repo": user.folder.path().join("hooks"), "rev": TAG,
+                    "repo": repository.user.path("hooks"), "rev": TAG,
                     "hooks": [{ "id": hook, "args": arguments }],
                 },
             ],
         });
-        user.file(".pre-commit-config.yaml", &hooks.to_string())?; // JSON is YAML
-        Ok(user)
-    }
-
-    /// Makes a repository that has the hooks under a tag.
-    fn publish_hooks(&self) -> Outcome {
-        let hooks = self.folder.path().join("hooks");
-        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(HOOKS), hooks.join(HOOKS))?;
-        for arguments in [
-            &["init", "--quiet"][..],
-            &["add", "."],
-            &["commit", "--quiet", "--message", "hooks"],
-            &["tag", TAG],
-        ] {
-            run(self.command(Path::new("git")).current_dir(&hooks).args(arguments))?;
-        }
-        Ok(())
+        repository.file(".pre-commit-config.yaml", &hooks.to_string())?; // JSON is YAML
+        Ok(repository)
     }
 
     /// Writes a file and stages it.
     fn file(&self, name: &str, text: &str) -> Outcome {
-        let path = self.folder.path().join("work").join(name);
-        fs::create_dir_all(path.parent().unwrap_or(&path))?;
-        fs::write(path, text)?;
+        self.user.file(&format!("work/{name}"), text)?;
         self.git(&["add", name])
     }
 
     fn git(&self, arguments: &[&str]) -> Outcome {
-        run(self.command(Path::new("git")).args(arguments)).map(drop)
+        run(self.command("git").args(arguments)).map(drop)
     }
 
     fn expect_pass(&self) -> Outcome {
-        let (is_success, log) = self.pre_commit()?;
-        ensure!(is_success && log.contains("Passed"), "{log}");
-        Ok(())
+        self.pre_commit()?.expect(0)?.stdout_contains("Passed").map(drop)
     }
 
     fn expect_failure(&self, reason: &str) -> Outcome {
-        let (is_success, log) = self.pre_commit()?;
-        ensure!(
-            !is_success && log.contains("Failed") && log.contains(reason),
-            "`{reason}` is not in {log}"
-        );
-        Ok(())
+        self.pre_commit()?.expect(1)?.stdout_contains("Failed")?.stdout_contains(reason).map(drop)
     }
 
     /// Runs the hook for the staged files.
-    fn pre_commit(&self) -> Outcome<(bool, String)> {
-        let mut command = self.command(&program("pre-commit")?);
-        let output = command::run(command.args(["run", "--color", "never"]))?;
-        Ok((output.code == Some(0), output.stdout + &output.stderr))
+    fn pre_commit(&self) -> Outcome<CommandOutput> {
+        let mut command = self.command(program("pre-commit")?);
+        command::run(command.args(["run", "--color", "never"]))
     }
 
-    /// A command in the user's repository, without any of this machine's settings.
-    fn command(&self, program: &Path) -> Command {
-        let mut command = guarded(program);
-        let path =
-            format!("{}:/usr/local/bin:/usr/bin:/bin", self.folder.path().join("bin").display());
-        command
-            .env_clear()
-            .current_dir(self.folder.path().join("work"))
-            .env("PATH", path)
-            .env("HOME", self.folder.path());
-        for role in ["AUTHOR", "COMMITTER"] {
-            command
-                .env(format!("GIT_{role}_NAME"), "user")
-                .env(format!("GIT_{role}_EMAIL"), "user@example.com");
-        }
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.user.command(program);
+        command.current_dir(self.user.path("work"));
         command
     }
+}
+
+/// Makes a repository that has the hooks under a tag.
+fn publish_hooks(user: &User) -> Outcome {
+    user.file(&format!("hooks/{HOOKS}"), fs::read(manifest())?)?;
+    for arguments in [
+        &["init", "--quiet"][..],
+        &["add", "."],
+        &["commit", "--quiet", "--message", "hooks"],
+        &["tag", TAG],
+    ] {
+        run(user.command("git").current_dir(user.path("hooks")).args(arguments))?;
+    }
+    Ok(())
 }

@@ -66,8 +66,17 @@ impl Envoy {
         let process = launch(&options.under, binary, &config, folder.path(), &arguments)?;
         let admin = Admin(([127, 0, 0, 1], 0).into()); // until Envoy has written it
         let mut envoy = Self { process, folder, admin, notes: Notes::current() };
-        envoy.admin = Admin(envoy.admin_address().await?);
-        envoy.live().await?;
+        let address = envoy.starting("the admin address", async |envoy| {
+            let address = fs::read_to_string(envoy.folder.path().join("admin"))?;
+            Ok(address.trim().parse::<SocketAddr>()?)
+        });
+        envoy.admin = Admin(address.await?);
+        let live = envoy.starting("Envoy to be live", async |envoy| {
+            let state = envoy.admin_get("/ready").await?.text();
+            ensure!(state.trim() == "LIVE", "{state}");
+            Ok(())
+        });
+        live.await?;
         admin_cluster.publish(envoy.admin).await?;
         Ok(envoy)
     }
@@ -182,35 +191,19 @@ impl Envoy {
         wait_for(PATIENCE, what, async || look(self).await).await.with_context(|| self.tail())
     }
 
-    async fn live(&mut self) -> Outcome {
+    /// [`Self::until`] for an Envoy that may end instead.
+    async fn starting<T>(
+        &mut self,
+        what: &str,
+        look: impl AsyncFn(&Self) -> Outcome<T>,
+    ) -> Outcome<T> {
         let mut ended = None;
-        let looked = wait_for(PATIENCE, "Envoy to be live", async || {
+        let found = wait_for(PATIENCE, what, async || {
             ended = self.process.exited()?;
-            if ended.is_none() {
-                let state = self.admin_get("/ready").await?.text();
-                ensure!(state.trim() == "LIVE", "{state}");
-            }
-            Ok(())
+            if ended.is_some() { Ok(None) } else { look(&*self).await.map(Some) }
         });
-        looked.await.with_context(|| tail(&read_log(&self.folder.path().join("log"))))?;
-        match ended {
-            None => Ok(()),
-            Some(status) => bail!("Envoy ended at its start, {status:?}\n{}", self.tail()),
-        }
-    }
-
-    async fn admin_address(&mut self) -> Outcome<SocketAddr> {
-        let file = self.folder.path().join("admin");
-        let mut ended = None;
-        let found = wait_for(PATIENCE, "the admin address", async || {
-            ended = self.process.exited()?;
-            if ended.is_some() {
-                return Ok(None);
-            }
-            Ok(Some(fs::read_to_string(&file)?.trim().parse()?))
-        });
-        match found.await.with_context(|| tail(&read_log(&self.folder.path().join("log"))))? {
-            Some(address) => Ok(address),
+        match found.await.with_context(|| self.tail())? {
+            Some(found) => Ok(found),
             None => bail!("Envoy ended at its start, {ended:?}\n{}", self.tail()),
         }
     }

@@ -1,6 +1,6 @@
 //! The `laststream` command as a user runs it: the program itself, in its own home directory.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -97,15 +97,19 @@ impl User {
         self.home.path().join(name)
     }
 
-    /// Runs `laststream` with these arguments.
-    pub fn run(&self, arguments: &[&str], input: &str) -> Outcome<CommandOutput> {
-        let mut command = guarded(laststream()?);
+    /// A command in the home, with the user's variables alone.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = guarded(program);
         command
-            .args(arguments)
             .env_clear()
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .current_dir(self.home.path());
-        run_with_input(&mut command, input)
+        command
+    }
+
+    /// Runs `laststream` with these arguments.
+    pub fn run(&self, arguments: &[&str], input: &str) -> Outcome<CommandOutput> {
+        run_with_input(self.command(laststream()?).args(arguments), input)
     }
 }
 

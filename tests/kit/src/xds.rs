@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::bootstrap::Listener;
 use crate::envoy::Envoy;
 use crate::wait::{PATIENCE, wait_for};
-use crate::{Context as _, Outcome, bail};
+use crate::{Context as _, Outcome, bail, ensure};
 
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 const FILTER: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
@@ -82,9 +82,7 @@ impl Xds {
         envoy: &Envoy,
         listeners: &[Listener],
     ) -> Outcome<Verdict> {
-        let before = Attempts::read(envoy, LISTENERS_STATS).await?;
-        self.write_listeners(listeners)?;
-        before.next(envoy, LISTENERS_STATS).await
+        verdict(envoy, LISTENERS_STATS, || self.write_listeners(listeners)).await
     }
 
     /// Writes and waits for the verdict.
@@ -95,9 +93,7 @@ impl Xds {
         typed_config: &Value,
     ) -> Outcome<Verdict> {
         let stats = format!("extension_config_discovery.http_filter.{name}");
-        let before = Attempts::read(envoy, &stats).await?;
-        self.write_filter(name, typed_config)?;
-        before.next(envoy, &stats).await
+        verdict(envoy, &stats, || self.write_filter(name, typed_config)).await
     }
 
     fn source(&self, resource: &str) -> Value {
@@ -123,33 +119,24 @@ impl Xds {
     }
 }
 
-/// The numbers of versions that Envoy has accepted and rejected so far.
-struct Attempts {
-    accepted: u64,
-    rejected: u64,
+/// Envoy's verdict on the version that `write` writes.
+async fn verdict(envoy: &Envoy, stats: &str, write: impl FnOnce() -> Outcome) -> Outcome<Verdict> {
+    let before = attempts(envoy, stats).await?;
+    write()?;
+    let what = format!("a verdict on a new version of {stats}");
+    let waited = wait_for(PATIENCE, &what, async || {
+        let now = attempts(envoy, stats).await?;
+        ensure!(now != before, "{} accepted and {} rejected, as before", now[0], now[1]);
+        Ok(if now[1] > before[1] { Verdict::Rejected } else { Verdict::Accepted })
+    });
+    waited.await.with_context(|| envoy.tail())
 }
 
-impl Attempts {
-    async fn read(envoy: &Envoy, stats: &str) -> Outcome<Self> {
-        let accepted = envoy.stat(&format!("{stats}.update_success")).await?.unwrap_or(0);
-        let rejected = envoy.stat(&format!("{stats}.update_rejected")).await?.unwrap_or(0);
-        Ok(Self { accepted, rejected })
-    }
-
-    async fn next(&self, envoy: &Envoy, stats: &str) -> Outcome<Verdict> {
-        let what = format!("a verdict on a new version of {stats}");
-        let waited = wait_for(PATIENCE, &what, async || {
-            let now = Self::read(envoy, stats).await?;
-            match (now.accepted > self.accepted, now.rejected > self.rejected) {
-                (_, true) => Ok(Verdict::Rejected),
-                (true, false) => Ok(Verdict::Accepted),
-                (false, false) => {
-                    bail!("{} accepted and {} rejected, as before", now.accepted, now.rejected)
-                }
-            }
-        });
-        waited.await.with_context(|| envoy.tail())
-    }
+/// The numbers of versions that Envoy has accepted and rejected so far.
+async fn attempts(envoy: &Envoy, stats: &str) -> Outcome<[u64; 2]> {
+    let accepted = envoy.stat(&format!("{stats}.update_success")).await?.unwrap_or(0);
+    let rejected = envoy.stat(&format!("{stats}.update_rejected")).await?.unwrap_or(0);
+    Ok([accepted, rejected])
 }
 
 fn ecds(name: &str) -> String {

@@ -10,27 +10,6 @@ const PROTOCOLS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
 /// HTTP/1 to the upstream; also right for TCP and CONNECT.
 pub fn h1(name: &str, upstream: SocketAddr) -> Value {
-    fixed(name, upstream)
-}
-
-/// HTTP/2 with prior knowledge.
-pub fn h2(name: &str, upstream: SocketAddr) -> Value {
-    let protocol =
-        json!({ "explicit_http_config": { "http2_protocol_options": { "allow_connect": true } } });
-    let options = extension("", PROTOCOLS, protocol)["typed_config"].take();
-    let mut cluster = fixed(name, upstream);
-    cluster["typed_extension_protocol_options"] =
-        json!({ "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options });
-    cluster
-}
-
-/// Any field set afterwards: `with(h1("app", address), "/circuit_breakers", …)`.
-pub fn with(mut cluster: Value, pointer: &str, value: Value) -> Value {
-    set(&mut cluster, pointer, value);
-    cluster
-}
-
-fn fixed(name: &str, upstream: SocketAddr) -> Value {
     let many = 1_000_000;
     let limits = json!({
         "max_connections": many, "max_pending_requests": many, "max_requests": many,
@@ -46,4 +25,21 @@ fn fixed(name: &str, upstream: SocketAddr) -> Value {
         "circuit_breakers": { "thresholds": [limits] },
         "load_assignment": { "cluster_name": name, "endpoints": [{ "lb_endpoints": [endpoint] }] },
     })
+}
+
+/// HTTP/2 with prior knowledge.
+pub fn h2(name: &str, upstream: SocketAddr) -> Value {
+    let protocol =
+        json!({ "explicit_http_config": { "http2_protocol_options": { "allow_connect": true } } });
+    let options = extension("", PROTOCOLS, protocol)["typed_config"].take();
+    let mut cluster = h1(name, upstream);
+    cluster["typed_extension_protocol_options"] =
+        json!({ "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options });
+    cluster
+}
+
+/// Any field set afterwards: `with(h1("app", address), "/circuit_breakers", …)`.
+pub fn with(mut cluster: Value, pointer: &str, value: Value) -> Value {
+    set(&mut cluster, pointer, value);
+    cluster
 }

@@ -18,7 +18,8 @@ impl Listener {
     pub fn new(name: &str, hcm: Hcm) -> Self {
         let chain = json!({ "filters": [hcm.build()] });
         Self(json!({
-            "name": name, "address": socket_address("127.0.0.1", 0), "filter_chains": [chain],
+            "name": name, "address": socket_address("127.0.0.1", 0), "listener_filters": [],
+            "filter_chains": [chain],
         }))
     }
 
@@ -39,25 +40,18 @@ impl Listener {
 
     /// TLS with ALPN for HTTP/2 and HTTP/1.1.
     pub fn tls(self, identity: &Identity) -> Self {
-        self.tls_context(identity, json!({}))
+        self.tls_context(certificates(identity), json!({}))
     }
 
     /// TLS that demands a client certificate of that authority.
     pub fn mutual_tls(self, identity: &Identity, clients: &Authority) -> Self {
-        let trusted = json!({ "trusted_ca": { "inline_string": clients.pem() } });
-        let extra = json!({
-            "require_client_certificate": true,
-            "common_tls_context": { "validation_context": trusted },
-        });
-        self.tls_context(identity, extra)
+        let mut common = certificates(identity);
+        common["validation_context"] = json!({ "trusted_ca": { "inline_string": clients.pem() } });
+        self.tls_context(common, json!({ "require_client_certificate": true }))
     }
 
-    fn tls_context(mut self, identity: &Identity, mut context: Value) -> Self {
-        let mut common = certificates(identity);
+    fn tls_context(mut self, mut common: Value, mut context: Value) -> Self {
         common["alpn_protocols"] = json!(["h2", "http/1.1"]);
-        if let Some(validation) = context.pointer_mut("/common_tls_context/validation_context") {
-            common["validation_context"] = validation.take();
-        }
         context["common_tls_context"] = common;
         set(
             &mut self.0,
@@ -97,9 +91,6 @@ impl Listener {
 
     /// Adds a listener filter, in the order of the calls.
     pub(crate) fn listener_filter(mut self, filter: Value) -> Self {
-        if self.0["listener_filters"].is_null() {
-            self.0["listener_filters"] = json!([]);
-        }
         push(&mut self.0, "/listener_filters", filter);
         self
     }
