@@ -138,6 +138,7 @@ fn user_cpu(pid: u32) -> Outcome<f64> {
 pub(crate) async fn measure_gate(site: &Site) -> Outcome<Gate> {
     say("latency: the gate");
     let variants = variants::chosen(&[GATE_NO_FILTER, GATE_COUNTING], site.version)?;
+    ensure!(variants[0].is_base() && variants[1].counts(), "the variants are in another order");
     let envoy =
         Envoy::start(&site.envoy, bed::bootstrap(site, &variants)?.build(), quietly(1)).await?;
     bed::prove(&envoy, &variants[1]).await?;

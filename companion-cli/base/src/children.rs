@@ -308,15 +308,6 @@ mod tests {
     }
 
     #[test]
-    fn both_outputs_and_the_status_are_kept() {
-        let ended = output(&mut shell("echo out; echo err >&2; exit 3")).unwrap();
-        assert_eq!(
-            (ended.status.code(), ended.stdout.as_slice(), ended.stderr.as_slice()),
-            (Some(3), b"out\n".as_slice(), b"err\n".as_slice())
-        );
-    }
-
-    #[test]
     fn secrets_are_not_inherited() {
         let mut command = shell("env");
         for name in env_vars::SECRETS {

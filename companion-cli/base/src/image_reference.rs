@@ -243,17 +243,11 @@ mod tests {
             ("docker.io/team/laststream", "docker.io", "team/laststream", None),
             ("index.docker.io/laststream", "docker.io", "library/laststream", None),
         ] {
-            assert_eq!(
-                parts(text),
-                (registry.to_owned(), repository.to_owned(), tag.map(str::to_owned), false),
-                "{text}"
-            );
-            let pinned = format!("{text}@{DIGEST}");
-            assert_eq!(
-                parts(&pinned),
-                (registry.to_owned(), repository.to_owned(), tag.map(str::to_owned), true),
-                "{pinned}"
-            );
+            let (registry, repository) = (registry.to_owned(), repository.to_owned());
+            let mut expected = (registry, repository, tag.map(str::to_owned), false);
+            assert_eq!(parts(text), expected, "{text}");
+            expected.3 = true;
+            assert_eq!(parts(&format!("{text}@{DIGEST}")), expected, "{text} with a digest");
             let again: Reference = text.parse().unwrap();
             assert_eq!(again.to_string().parse(), Ok(again), "{text}");
         }

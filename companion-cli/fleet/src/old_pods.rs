@@ -251,11 +251,8 @@ pub(super) mod tests {
             endings.note(&pod, &before, now(0));
             for seconds in [1, 121] {
                 let ending = endings.note(&pod, &silent, now(seconds));
-                assert_eq!(
-                    matches!(ending, PodDrainResult::Over(_)),
-                    over,
-                    "{before:?} {ending:?}"
-                );
+                let is_over = matches!(ending, PodDrainResult::Over(_));
+                assert_eq!(is_over, over, "{before:?} {ending:?}");
             }
             endings.note(&pod, &answer("draining", 1, 0), now(2));
             assert_eq!(endings.note(&pod, &silent, now(3)), PodDrainResult::Unknown, "a new drain");

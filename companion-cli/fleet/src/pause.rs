@@ -67,16 +67,4 @@ mod tests {
         assert_eq!(of(429, None, Some(0)), FIRST, "a date in the past");
         assert_eq!(of(503, Some(60), None), LONGEST);
     }
-
-    #[test]
-    fn the_header_of_an_answer_reaches_its_request() {
-        let runtime = crate::client::runtime().unwrap();
-        let answer = |header| Response::builder().header(RETRY_AFTER, header).body(()).unwrap();
-        let pause =
-            |header| runtime.block_on(with_header(async { drop(keep_header(answer(header))) })).1;
-        assert_eq!(pause("7"), Some(Duration::from_secs(7)));
-        assert_eq!(pause("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
-        assert_eq!(pause("soon"), None);
-        keep_header(answer("7")); // of a request that is not repeated
-    }
 }

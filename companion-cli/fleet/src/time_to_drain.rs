@@ -91,10 +91,13 @@ mod tests {
             pod("b", Hook::Within(24), 30),
             pod("c", Hook::Missing, 30),
             PodFacts { proxy: None, ..pod("d", Hook::Missing, 30) },
+            pod("e", Hook::Within(60), 30),
         ];
         let lines = beforehand(&pods);
-        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines[0].starts_with("2 pods: streams have 24 s"), "{lines:?}");
         assert!(lines[1].starts_with("pod/c: its proxy has no stop hook"), "{lines:?}");
+        let longer = "pod/e: its stop hook may take 60 s, and its grace period ends after 30 s";
+        assert!(lines[2].starts_with(longer), "{lines:?}");
     }
 }

@@ -266,22 +266,6 @@ mod tests {
              0.0 s   inbound  200     18233  long   -\n\
              There may be more: not all are listed, or not all counters have answered.\n"
         );
-    }
-
-    #[test]
-    fn a_line_says_what_the_streams_do_in_each_state() {
-        let line = |state: &str, reason: &str, holding| {
-            let holding = Some(holding);
-            outcome(&Outcome { state: state.into(), reason: reason.into(), holding })
-        };
-        let no_drain = line("serving", "no drain was asked for", 2);
-        assert_eq!(no_drain, "serving: no drain was asked for; 2 streams would hold a drain");
-        let forced = line("forced", "forced: incident 42", 1);
-        let cut = "forced: incident 42; 1 stream is in flight, and is cut when Envoy stops";
-        assert_eq!(forced, cut);
-        let drained = line("drained", "the last stream has ended", 0);
-        assert_eq!(drained, "drained: the last stream has ended");
-        assert_eq!(line("draining", "begun", 2), "draining: begun; 2 streams hold the drain");
         assert_eq!(held("draining", 0), "draining: no stream holds the drain");
     }
 

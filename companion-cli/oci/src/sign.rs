@@ -43,19 +43,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cosign_is_run_to_its_end() {
+    fn a_cosign_that_fails_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let lookup = |name: &str| (name == env_vars::PATH).then(|| folder.path().into());
-        let sign = || sign("h/r@sha256:0", true, false, &lookup);
-        assert!(sign().unwrap_err().contains("is not on PATH"));
-        let (program, said) = (folder.path().join(PROGRAM), folder.path().join("said"));
-        for (code, is_signed) in [(0, true), (7, false)] {
-            let text = format!("#!/bin/sh\necho \"$@\" >'{}'; exit {code}\n", said.display());
-            fs::write(&program, text).unwrap();
-            fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-            assert_eq!(sign().is_ok(), is_signed);
-            let words = "sign --yes --allow-http-registry h/r@sha256:0\n";
-            assert_eq!(fs::read_to_string(&said).unwrap(), words);
-        }
+        let program = folder.path().join(PROGRAM);
+        fs::write(&program, "#!/bin/sh\nexit 7\n").unwrap();
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        let error = sign("h/r@sha256:0", true, false, &lookup).unwrap_err();
+        assert!(error.contains("`cosign` failed (exit status: 7)"), "{error}");
     }
 }

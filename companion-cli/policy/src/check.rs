@@ -141,7 +141,7 @@ impl Checker {
         }
     }
 
-    /// A field or a value without effect is an error.
+    /// A field or a value that has no effect here, or cannot work here, is an error.
     fn without_effect(&mut self, file: &File, site: Site<'_>) {
         let Site { placement, has_gate } = site;
         let (gate, drain, in_istio) = (&file.gate, &file.drain, placement.is_istio());

@@ -26,38 +26,3 @@ pub(super) fn filter(policy: &Policy) -> Option<Map> {
     let config = Map::of("@type", FILTER_STATE_TYPE).with("on_request_headers", List::of(state));
     Some(typed(STATE_FILTER, config))
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::Value;
-
-    use crate::Kind;
-    use crate::tests;
-
-    /// The formats that filters in front of the module write under the key.
-    fn formats(patches: &Value) -> Vec<&str> {
-        let patches = patches.as_array().expect("patches").iter();
-        let states = patches
-            .filter_map(|patch| patch.pointer("/patch/value/typed_config/on_request_headers/0"));
-        states
-            .filter(|state| state["object_key"] == "laststream.request")
-            .filter_map(|state| state.pointer("/format_string/text_format_source/inline_string"))
-            .filter_map(Value::as_str)
-            .collect()
-    }
-
-    #[test]
-    fn each_counter_of_an_envoyfilter_has_the_filter_if_the_policy_shows_requests() {
-        for (more, filters) in [
-            ("streams: {show: path}\n", 1),
-            ("streams: {show: path}\nplacement: {sidecar: {}}\n", 2),
-            ("placement: {sidecar: {}}\n", 0),
-        ] {
-            let text = format!("{more}namespace: a\nmodule: oci://h/r:t");
-            let object = tests::yaml(&tests::rendered(Kind::EnvoyFilter, &text)[0]);
-            let formats = formats(&object["spec"]["configPatches"]);
-            assert_eq!(formats.len(), filters, "{text}");
-            assert!(formats.iter().all(|format| format.contains("PATH(NQ:")), "{formats:?}");
-        }
-    }
-}

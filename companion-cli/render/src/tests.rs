@@ -85,6 +85,7 @@ fn policies() -> Vec<String> {
 /// If `render all` wrote a file that is not in the list, it would never be reported as stale.
 #[test]
 fn every_file_of_render_all_is_in_its_list() {
+    assert!(FILES_OF_ALL.is_sorted(), "stale files are reported in this order");
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../envoyfilter-manifests");
     let mut policies = vec![include_str!("../../policy/src/tests/everything.yaml").to_owned()];
     for entry in std::fs::read_dir(manifests).unwrap() {
@@ -163,7 +164,7 @@ fn every_envoyfilter_has_a_priority_and_one_way_to_choose_proxies() {
     }
 }
 
-/// The order of the directions does not matter.
+/// The order of the directions does not matter. Each route has a patch.
 #[test]
 fn the_frame_filter_of_a_sidecar_is_inbound() {
     for (directions, context) in [
@@ -174,7 +175,7 @@ fn the_frame_filter_of_a_sidecar_is_inbound() {
         let policy = format!(
             "module: oci://h/r:t\nnamespace: shop\nplacement: {{sidecar: {{directions: \
              {directions}}}}}\nend: {{websocket: end}}\nwebsockets: {{module: oci://h/frames:t, \
-             routes: [{{name: default}}]}}"
+             routes: [{{name: chat}}, {{name: news}}]}}"
         );
         let object = yaml(&rendered(Kind::EnvoyFilter, &policy)[0]);
         let patches = object["spec"]["configPatches"].as_array().expect("patches").iter();
@@ -183,9 +184,21 @@ fn the_frame_filter_of_a_sidecar_is_inbound() {
             patch["applyTo"] == "HTTP_ROUTE"
                 || patch["applyTo"] == "HTTP_FILTER" && name.ends_with(".frames")
         };
-        let contexts = patches.filter(is_of_frames).map(|patch| &patch["match"]["context"]);
-        assert_eq!(contexts.collect::<Vec<_>>(), [context, context], "{directions}");
+        let contexts = patches.clone().filter(is_of_frames).map(|patch| &patch["match"]["context"]);
+        assert_eq!(contexts.collect::<Vec<_>>(), [context; 3], "{directions}");
+        let routes = patches.filter(|patch| patch["applyTo"] == "HTTP_ROUTE");
+        let names =
+            routes.map(|patch| &patch["match"]["routeConfiguration"]["vhost"]["route"]["name"]);
+        assert!(names.eq(["chat", "news"]), "{object:#}");
     }
+}
+
+#[test]
+fn an_overlay_keeps_exit_on_zero() {
+    let policy = "module: oci://h/r:t\nnamespace: edge\nplacement: {gateway_api: {gateway: \
+        edge}}\ndrain: {longest_request: 60s, exit_on_zero: true}";
+    let overlay = &rendered(Kind::Overlay, policy)[0].text;
+    assert!(overlay.contains("name: EXIT_ON_ZERO_ACTIVE_CONNECTIONS"), "{overlay}");
 }
 
 #[test]
@@ -271,16 +284,9 @@ fn the_gate_never_fails_open_and_shares_only_the_vm_id() {
         }
         for config in gates.iter().chain(&counters) {
             let remote = &config["vm_config"]["code"]["remote"];
-            assert_eq!(
-                remote["http_uri"]["uri"],
-                format!("oci://h/r@{DIGEST}"),
-                "a floating tag in {policy}"
-            );
-            assert_eq!(
-                format!("sha256:{}", remote["sha256"].as_str().expect("sha256")),
-                DIGEST,
-                "{policy}"
-            );
+            let pinned = format!("oci://h/r@{DIGEST}");
+            assert_eq!(remote["http_uri"]["uri"], pinned, "a floating tag in {policy}");
+            assert_eq!(remote["sha256"].as_str(), DIGEST.strip_prefix("sha256:"), "{policy}");
         }
     }
 }
@@ -301,11 +307,8 @@ fn held_requests_time_out_and_envoys_drain_outlasts_the_gates() {
         let config: Option<Value> = values["podAnnotations"]["proxy.istio.io/config"]
             .as_str()
             .map(|text| serde_saphyr::from_str(text).expect("YAML"));
-        assert_eq!(
-            config.as_ref().and_then(|config| config["drainDuration"].as_str()),
-            drain,
-            "{values:#}"
-        );
+        let found = config.as_ref().and_then(|config| config["drainDuration"].as_str());
+        assert_eq!(found, drain, "{values:#}");
     }
 }
 
@@ -319,25 +322,15 @@ fn hooks_send_the_secret() {
         render(kind, &policy, &|_, _| Ok(DIGEST.into()))
     };
     let hook = Kind::Lifecycle; // of a gateway: in its chart
-    let values: Value =
-        serde_saphyr::from_str(&text(hook, BY_ENVIRONMENT).expect("a hook").files[0].text)
-            .expect("YAML");
+    let values = yaml(&text(hook, BY_ENVIRONMENT).expect("a hook").files[0]);
     let command = &values["lifecycle"]["preStop"]["exec"]["command"];
     assert_eq!((&command[0], &command[1]), (&json!("sh"), &json!("-c")), "{values:#}");
     let line = command[2].as_str().expect("a line");
-    assert!(
-        line.starts_with(
-            "exec pilot-agent wait --url=\"http://127.0.0.1:16091/prestop?wait=10s&secret=\
-                $GATE_SECRET\" "
-        ),
-        "{line}"
-    );
+    let begin = "exec pilot-agent wait --url=\"http://127.0.0.1:16091/prestop?wait=10s&secret=\
+        $GATE_SECRET\" ";
+    assert!(line.starts_with(begin), "{line}");
     assert!(text(hook, BY_SDS).expect_err("no hook").to_string().contains("--secret-file"));
     let all = text(Kind::All, BY_SDS).expect("the rest");
-    assert!(
-        all.warnings.iter().any(|warning| warning.contains("--secret-file")),
-        "{:?}",
-        all.warnings
-    );
+    assert!(all.warnings.join("\n").contains("--secret-file"), "{:?}", all.warnings);
     assert!(!all.files.iter().any(|file| file.name.starts_with("lifecycle")));
 }

@@ -126,7 +126,10 @@ fn takes_plugins(placement: &Placement) -> Result<(), PolicyProblem> {
         Placement::Envoy(_) => {
             misplaced("an Envoy without a mesh knows no WasmPlugins: `render envoy`")
         }
-        _ => Ok(()),
+        Placement::Gateway(_)
+        | Placement::GatewayApi(_)
+        | Placement::Sidecar(_)
+        | Placement::Waypoint(_) => Ok(()),
     }
 }
 

@@ -39,10 +39,10 @@ pub(super) fn on(name: &str) -> Map {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
-    use crate::Kind;
     use crate::tests::{self, DIGEST, try_render};
+    use crate::{Kind, render};
 
     fn rendered(kind: Kind, more: &str) -> Result<String, String> {
         let files = try_render(kind, &format!("module: oci://h/r:t\nnamespace: a\n{more}"))?;
@@ -51,17 +51,6 @@ mod tests {
 
     const CHAT: &str =
         "end: {}\nwebsockets: {module: 'oci://h/frames:t', routes: [{name: chat}, {name: news}]}\n";
-
-    #[test]
-    fn an_envoyfilter_has_a_patch_for_each_route() {
-        let text = rendered(Kind::EnvoyFilter, CHAT).expect(CHAT);
-        let document: Value = serde_saphyr::from_str(&text).expect("YAML");
-        let patches = document["spec"]["configPatches"].as_array().expect("patches").iter();
-        let routes = patches.filter(|patch| patch["applyTo"] == "HTTP_ROUTE");
-        let names =
-            routes.map(|patch| &patch["match"]["routeConfiguration"]["vhost"]["route"]["name"]);
-        assert!(names.eq(["chat", "news"]), "{text}");
-    }
 
     #[test]
     fn an_image_volume_has_both_modules() {
@@ -85,7 +74,8 @@ mod tests {
     fn an_envoy_without_a_mesh_has_a_route_for_each_prefix() {
         let more = "module: /m.wasm\nplacement: {envoy: {}}\nend: {}\n\
             websockets: {module: /f.wasm, routes: [{prefix: /ws}]}\n";
-        let document = tests::yaml(&tests::rendered(Kind::Envoy, more)[0]);
+        let rendered = render(Kind::Envoy, &tests::policy(more), &|_, _| Err("unasked".into()));
+        let document = tests::yaml(&rendered.expect(more).files[0]);
         let manager = &document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"]
             [0]["typed_config"];
         let filters = manager["http_filters"].as_array().expect("filters");

@@ -240,7 +240,7 @@ fn a_signal_ends_cargo_and_its_children() -> Outcome {
     let elsewhere = Elsewhere::new();
     let (pids, scratch) = (elsewhere.path("pids"), elsewhere.path("scratch"));
     fs::create_dir(&scratch)?;
-    let text = format!("sleep 60 & echo \"$$ $!\" >'{}'; wait", pids.display());
+    let text = format!("sleep 600 & echo \"$$ $!\" >'{}'; wait", pids.display());
     write_script(&elsewhere.path("bin/cargo"), &text)?;
     let mut command = elsewhere.command(&["--file", "made.wasm"]);
     command.env("TMPDIR", &scratch);

@@ -21,25 +21,21 @@ fn plugin(module: &[u8]) -> Vec<u8> {
     gzip(&tar(&[("plugin.wasm", module)]))
 }
 
-#[track_caller]
-fn taken(layers: &[(&str, Vec<u8>)], manifest: &str) -> Outcome {
-    let told = inspect(&Registry::with_image(manifest, layers)?)?.expect(0)?.json()?;
-    assert_eq!(told["because"], json!([]));
-    Ok(())
-}
-
 #[test]
 fn the_three_layouts_are_taken() -> Outcome {
     let module = loadable("");
-    taken(&[(OCI_LAYER, plugin(&module))], OCI_MANIFEST)?;
-    taken(&[(DOCKER_LAYER, plugin(&module))], DOCKER_MANIFEST)?;
-    taken(&[(SOLO_CONFIG, b"{}".to_vec()), (SOLO_MODULE, module.clone())], OCI_MANIFEST)?;
-    taken(&[(SOLO_MODULE, module.clone()), (SOLO_CONFIG, b"{}".to_vec())], OCI_MANIFEST)?;
-    taken(&[(OCI_LAYER, gzip(&tar(&[("./build/plugin.wasm", &module)])))], OCI_MANIFEST)?;
-    taken(
-        &[(OCI_LAYER, gzip(&tar(&[("etc/passwd", b"")]))), (OCI_LAYER, plugin(&module))],
-        OCI_MANIFEST,
-    )?;
+    let (config, other) = (b"{}".to_vec(), gzip(&tar(&[("etc/passwd", b"")])));
+    for (manifest, layers) in [
+        (OCI_MANIFEST, vec![(OCI_LAYER, plugin(&module))]),
+        (DOCKER_MANIFEST, vec![(DOCKER_LAYER, plugin(&module))]),
+        (OCI_MANIFEST, vec![(SOLO_CONFIG, config.clone()), (SOLO_MODULE, module.clone())]),
+        (OCI_MANIFEST, vec![(SOLO_MODULE, module.clone()), (SOLO_CONFIG, config)]),
+        (OCI_MANIFEST, vec![(OCI_LAYER, gzip(&tar(&[("./build/plugin.wasm", &module)])))]),
+        (OCI_MANIFEST, vec![(OCI_LAYER, other), (OCI_LAYER, plugin(&module))]),
+    ] {
+        let told = inspect(&Registry::with_image(manifest, &layers)?)?.expect(0)?.json()?;
+        assert_eq!(told["because"], json!([]), "{manifest}");
+    }
     Ok(())
 }
 

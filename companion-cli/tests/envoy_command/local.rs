@@ -36,12 +36,14 @@ fn an_unusable_named_envoy_is_an_error_of_its_own() {
     fs::write(home.path("text"), "text").unwrap();
     home.program("lost", "#!/no/such/interpreter\n");
     home.program("other", "#!/bin/sh\necho nginx version: 1/1\n");
+    home.program("go", "#!/bin/sh\necho go version: 1.40.0\n");
     for (name, problem) in [
         ("none", "there is no such file"),
         ("bin", "it is not a program"),
         ("text", "it is not a program"),
         ("lost", "(a build for glibc does not run on musl)"),
         ("other", "it does not answer as Envoy does, but `nginx version: 1/1`"),
+        ("go", "it does not answer as Envoy does, but `go version: 1.40.0`"),
     ] {
         says(named(&home, home.path(name)).unwrap_err(), &["the Envoy that was named", problem]);
     }
@@ -125,7 +127,7 @@ fn the_error_on_a_machine_without_published_builds_names_the_fix() {
     wanted.places.platform = Platform { os: "macos".into(), arch: "aarch64".into() };
     let error = fails(&wanted);
     says(problem(&error, "the official release"), &["nothing is published for macos/aarch64"]);
-    says(problem(&error, "PyPI"), &["none of `pip` is there"]);
+    says(problem(&error, "PyPI"), &["none of `pip` is there: install Python with pip"]);
 }
 
 #[test]

@@ -19,7 +19,8 @@ fn a_missing_right_is_named_and_known_facts_are_shown() -> Outcome {
     let said = cluster.run(&STATUS)?.expect(2)?;
     assert_eq!(said.stdout.lines().count(), 3, "{}", said.stdout);
     let said = said.stderr_contains("no right to `get` `pods/proxy` in namespace `shop`")?;
-    let said = said.stderr_contains("the ClusterRole `laststream-reader`")?;
+    let said = said.stderr_contains(": bind the ClusterRole `laststream-reader` of https://")?;
+    let said = said.stderr_contains("as another user with `--as` (pods \"a\" is forbidden)")?;
     assert_eq!(said.stderr.matches("error").count(), 1, "told once: {}", said.stderr);
     Ok(())
 }
@@ -48,7 +49,9 @@ fn without_port_forwards_the_statistics_are_shown() -> Outcome {
 fn wrong_credentials_are_not_tried_again() -> Outcome {
     let cluster = Cluster::start(|_, _| Ok(status(401, "Unauthorized", "Unauthorized")))?;
     let said = cluster.run(&STATUS)?.expect(2)?;
-    said.stderr_contains("does not accept the credentials (401)")?.stderr_contains("log in")?;
+    let server = cluster.server.url("");
+    let words = format!("the API server at {server} does not accept the credentials (401)");
+    said.stderr_contains(&words)?.stderr_contains("log in")?;
     assert_eq!(cluster.asked(LIST), 1);
     Ok(())
 }
@@ -90,7 +93,8 @@ fn an_unreachable_server_and_a_missing_context_are_named() -> Outcome {
     said.stderr_contains("no context `prod`; it has `test`")?;
     let mut command = cluster.command(&STATUS);
     let said = kit::command::run(command.env_remove("KUBECONFIG"))?.expect(2)?;
-    said.stderr_contains("no kubeconfig: `")?.stderr_contains("--kubeconfig")?;
+    let said = said.stderr_contains("no kubeconfig: `")?.stderr_contains("--kubeconfig")?;
+    said.stderr_contains("this is not a pod of a cluster")?;
     Ok(())
 }
 

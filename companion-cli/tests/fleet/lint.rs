@@ -1,7 +1,6 @@
 //! `lint --cluster`: the objects of the API server, its running pods, and their gates.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::Path;
 
 use kit::Outcome;
@@ -64,13 +63,10 @@ fn injected(name: &str, template: &Value) -> Value {
 #[derive(Clone)]
 struct World {
     objects: BTreeMap<String, Vec<Value>>,
-    /// Versions of the gates by pod; other pods have statistics without the module.
-    gates: BTreeMap<String, &'static str>,
-    count: &'static str,
+    /// The answers of the gates by pod; other pods have statistics without the module.
+    gates: BTreeMap<String, Value>,
     /// The statistics of all pods.
     page: &'static str,
-    /// Servers at the ports of other pods, by the path of the port-forward.
-    others: BTreeMap<String, SocketAddr>,
     /// The ends of the paths that the user may not read.
     refused: Vec<&'static str>,
 }
@@ -85,17 +81,10 @@ impl World {
             "spec": { "selector": {}, "template": template }, "status": {},
         });
         let names = pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str());
-        let gates = names.map(|name| (name.to_owned(), "0.1.0")).collect();
+        let gates = names.map(|name| (name.to_owned(), gate())).collect();
         let objects = [(DEPLOYMENTS, vec![deployment]), (FILTERS, vec![filter]), (LIST, pods)];
         let objects = objects.map(|(path, objects)| (path.to_owned(), objects)).into();
-        Ok(Self {
-            objects,
-            gates,
-            count: "exact",
-            page: "a 1\n",
-            others: BTreeMap::new(),
-            refused: Vec::new(),
-        })
+        Ok(Self { objects, gates, page: "a 1\n", refused: Vec::new() })
     }
 
     fn good() -> Outcome<Self> {
@@ -108,10 +97,10 @@ impl World {
     }
 
     fn start(self) -> Outcome<Cluster> {
-        let mut forwards = self.others.clone();
-        let mut servers = Vec::new();
-        for (pod, version) in &self.gates {
-            let gate = gate(version, self.count)?;
+        let (mut forwards, mut servers) = (BTreeMap::new(), Vec::new());
+        for (pod, answer) in &self.gates {
+            let answer = answer.to_string();
+            let gate = FakeServer::start(move |_, _| Ok(Answer::new(200).body(answer.clone())))?;
             forwards.insert(format!("{LIST}/{pod}/portforward"), gate.address);
             servers.push(gate);
         }
@@ -137,13 +126,12 @@ impl World {
     }
 }
 
-/// A gate that serves.
-fn gate(version: &str, count: &str) -> Outcome<FakeServer> {
-    let status = json!({
-        "state": "serving", "reason": "r", "count": count, "holding": 0, "scopes": [],
-        "version": version,
-    });
-    FakeServer::start(move |_, _| Ok(Answer::new(200).body(status.to_string())))
+/// The status of a gate that serves.
+fn gate() -> Value {
+    json!({
+        "state": "serving", "reason": "r", "count": "exact", "holding": 0, "scopes": [],
+        "version": "0.1.0",
+    })
 }
 
 /// The codes and messages of all findings.
@@ -170,9 +158,9 @@ fn a_cluster_without_mistakes_has_no_finding() -> Outcome {
 }
 
 /// One mistake in a cluster that has no other.
-fn mistake(code: &str, words: &str, change: impl FnOnce(&mut World) -> Outcome) -> Outcome {
+fn mistake(code: &str, words: &str, change: impl FnOnce(&mut World)) -> Outcome {
     let mut world = World::good()?;
-    change(&mut world)?;
+    change(&mut world);
     let said = world.run(&LINT)?.expect(1)?;
     let found = found(&said)?;
     let is_it = |(other, text): &&(String, String)| other == code && text.contains(words);
@@ -203,8 +191,7 @@ fn pods_that_were_not_replaced_are_found() -> Outcome {
         mistake("LS801", &words, |world| {
             let pods = pods(world);
             pods[1]["metadata"]["creationTimestamp"] = json!("2026-02-01T00:00:00Z");
-            *pods[0].pointer_mut(field).ok_or_else(|| kit::Error::msg("a field"))? = value;
-            Ok(())
+            *pods[0].pointer_mut(field).unwrap() = value;
         })?;
     }
     Ok(())
@@ -217,7 +204,6 @@ fn nodes_that_leave_too_little_time_are_found() -> Outcome {
         let spec = json!({ "template": { "spec": { "terminationGracePeriod": "20s" } } });
         let pool = json!({ "metadata": { "name": "spot" }, "spec": spec });
         world.objects.insert("/apis/karpenter.sh/v1/nodepools".to_owned(), vec![pool]);
-        Ok(())
     })?;
     mistake("LS810", "its nodes leave 30 s", |world| {
         let container = json!({
@@ -227,7 +213,6 @@ fn nodes_that_leave_too_little_time_are_found() -> Outcome {
         let spec = json!({ "selector": {}, "template": { "spec": { "containers": [container] } } });
         let autoscaler = json!({ "metadata": { "name": "ca", "namespace": "shop" }, "spec": spec });
         world.objects.entry(DEPLOYMENTS.to_owned()).or_default().push(autoscaler);
-        Ok(())
     })
 }
 
@@ -235,12 +220,10 @@ fn nodes_that_leave_too_little_time_are_found() -> Outcome {
 fn the_answers_of_gates_are_compared() -> Outcome {
     let why = "2 of 2 pods (web-a, web-b): `partial`: requests may be in flight";
     mistake("LS807", why, |world| {
-        world.count = "partial";
-        Ok(())
+        world.gates.values_mut().for_each(|gate| gate["count"] = json!("partial"));
     })?;
     mistake("LS808", "of its pods `0.0.9` in 1, `0.1.0` in 1", |world| {
-        world.gates.insert("web-a".to_owned(), "0.0.9");
-        Ok(())
+        world.gates.entry("web-a".to_owned()).or_default()["version"] = json!("0.0.9");
     })
 }
 
@@ -301,7 +284,6 @@ fn a_change_is_weighed_by_the_streams_of_the_cluster() -> Outcome {
     let mut pods = ["web-a", "web-b", "api-a"].map(|name| injected(name, &template));
     pods[2]["metadata"]["labels"]["istio"] = json!("other");
     let mut world = World::new(&template, pods.to_vec())?;
-    world.gates = BTreeMap::new();
     world.page = "laststream_streams_in_flight_gateway{} 2\n";
     let ages = [125_000, 60_000, 59_999].map(|age| json!({ "scope": "gateway", "age_ms": age }));
     let streams = json!({
@@ -309,8 +291,7 @@ fn a_change_is_weighed_by_the_streams_of_the_cluster() -> Outcome {
         "count": "exact", "scopes": [{ "scope": "gateway", "in_flight": 3, "begun": 9 }],
         "version": "0.1.0",
     });
-    let gate = FakeServer::start(move |_, _| Ok(Answer::new(200).body(streams.to_string())))?;
-    world.others.insert(format!("{LIST}/web-a/portforward"), gate.address);
+    world.gates = BTreeMap::from([("web-a".to_owned(), streams)]);
     let cluster = world.start()?;
     let home = tempfile::tempdir()?;
     let file = |name: &str, path: &str| -> Outcome<String> {

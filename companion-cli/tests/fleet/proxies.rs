@@ -120,9 +120,9 @@ fn an_unknown_proxy_scheme_is_reported_without_the_password() -> Outcome {
 #[test]
 fn the_password_in_the_server_s_address_is_not_shown() -> Outcome {
     let cluster = cluster()?;
-    let server = format!("http://user:{PASSWORD}@127.0.0.1:1");
+    let server = format!("http://user:{PASSWORD}@127.0.0.1:1/a@b/");
     cluster.edit(|config| config["clusters"][0]["cluster"]["server"] = json!(server))?;
     let said = cluster.run(&STATUS)?.expect(2)?;
-    said.stderr_contains("the API server at http://127.0.0.1:1 cannot")?.hides(PASSWORD)?;
+    said.stderr_contains("the API server at http://127.0.0.1:1/a@b cannot")?.hides(PASSWORD)?;
     Ok(())
 }

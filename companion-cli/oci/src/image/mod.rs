@@ -76,13 +76,8 @@ mod tests {
             state.to_be_bytes()[0]
         };
         let mut bytes = b"\0asm\x01\0\0\0".to_vec();
-        bytes.extend(
-            (0..60_000).map(
-                |place: u32| {
-                    if place % 512 < 256 { noise() } else { place.to_le_bytes()[1] }
-                },
-            ),
-        );
+        let byte = |place: u32| if place % 512 < 256 { noise() } else { place.to_le_bytes()[1] };
+        bytes.extend((0..60_000).map(byte));
         bytes
     }
 
@@ -117,15 +112,11 @@ mod tests {
         let mut entry = entries.next().unwrap().unwrap();
         let header = entry.header();
         assert_eq!(entry.path().unwrap().to_str(), Some(FILE));
-        assert_eq!(
-            (
-                header.mtime().unwrap(),
-                header.uid().unwrap(),
-                header.gid().unwrap(),
-                header.mode().unwrap()
-            ),
-            (0, 0, 0, 0o644)
-        );
+        let of_machine = [header.mtime(), header.uid(), header.gid()].map(Result::unwrap);
+        assert_eq!((of_machine, header.mode().unwrap()), ([0; 3], 0o644));
+        let manifest: Manifest = serde_json::from_slice(&image.manifest).unwrap();
+        assert_eq!(manifest.layers, [Descriptor::of(LAYER, &image.layer).titled(LAYER_FILE)]);
+        assert_eq!(manifest.config, Descriptor::of(CONFIG, &image.config));
         let mut found = Vec::new();
         entry.read_to_end(&mut found).unwrap();
         assert!(found == module());

@@ -25,12 +25,3 @@ fn a_field_that_is_written_wins_over_the_profile() {
     }
     assert_eq!(read("namespace: a").expect("a policy").given, Vec::<String>::new());
 }
-
-/// A policy with the same fields and no profile is the same.
-#[test]
-fn a_profile_is_only_defaults() {
-    let sizing = |text: &str| read(text).expect(text).sizing;
-    let long = sizing("namespace: a\nprofile: streaming");
-    assert_eq!(long, sizing("namespace: a\ndrain: {longest_request: 5m}"));
-    assert_ne!(long, sizing("namespace: a"));
-}

@@ -95,14 +95,13 @@ mod tests {
         patch.pointer(pointer).and_then(Value::as_str)
     }
 
-    /// As istiod does it: the names of the HTTP filters in the listeners that restore the scheme.
+    /// As istiod does it: the names of the HTTP filters that these patches make.
     fn chain(patches: &[Value], is_newer: bool) -> Vec<String> {
         let mut chain: Vec<String> = Vec::new();
         for patch in patches.iter().filter(|patch| patch["applyTo"] == "HTTP_FILTER") {
-            let is_here = text(patch, "/match/context") != Some("SIDECAR_OUTBOUND");
             let version = text(patch, "/match/proxy/proxyVersion");
             assert!(version.is_none_or(|version| version == NEWER), "{patch:#}");
-            if !is_here || (version.is_some() && !is_newer) {
+            if version.is_some() && !is_newer {
                 continue;
             }
             let name = text(patch, "/patch/value/name").expect("a name").to_owned();
@@ -130,8 +129,14 @@ mod tests {
             (", fallback: http}\nstreams: {show: path}\nplacement: {sidecar: {}}", "inbound"),
             ("}\nstreams: {show: path}\ndelivery: image_volume", "gateway"),
         ] {
-            let patches = patches(more);
+            let is_outbound =
+                |patch: &Value| text(patch, "/match/context") == Some("SIDECAR_OUTBOUND");
+            let (outbound, patches): (Vec<_>, Vec<_>) =
+                patches(more).into_iter().partition(is_outbound);
             let named = |part: &str| format!("laststream.a.{part}");
+            let counted =
+                if scope == "inbound" { vec![shown.into(), named("outbound")] } else { vec![] };
+            assert_eq!(chain(&outbound, true), counted, "{more}");
             let older = [shown.into(), named("peer"), named(scope)];
             assert_eq!(chain(&patches, false), older, "{more}");
             let newer = [shown.into(), named(&format!("{scope}-counter")), named("scheme")];
