@@ -85,9 +85,11 @@ impl<'g> Object<'g> {
         names.filter(|names| !names.is_empty())
     }
 
-    /// The targets of a policy, from `targetRefs` and `targetRef`.
+    /// The targets of a policy, from `targetRefs` and `targetRef`. An EnvoyFilter has no
+    /// `targetRef`: the API server drops it, and the filter is for every proxy.
     pub(super) fn policy_targets(self) -> impl Iterator<Item = Node<'g>> {
-        self.node.all("spec.targetRefs[]|targetRef")
+        let is_filter = self.kind == "EnvoyFilter";
+        self.node.all(if is_filter { "spec.targetRefs[]" } else { "spec.targetRefs[]|targetRef" })
     }
 
     /// The targets of a policy of Envoy Gateway, also those that it selects by labels.

@@ -42,7 +42,7 @@ pub(super) fn parts(inputs: &Inputs) -> Vec<Part> {
                 reached.proxies.time_left(inputs)
             };
             let message = format!("{what}: {named}{on_waypoints}{time}");
-            reached.proxies.selector.targets = Vec::new(); // each part would have all of them
+            reached.proxies.selector.targets = Vec::new(); // only the message needs them
             parts.push(Part::new(effect, node, message, reached));
         }
     }

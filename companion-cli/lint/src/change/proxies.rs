@@ -33,8 +33,10 @@ impl Proxies {
         let labels = selector(object);
         let mut selector = ProxySelector::selected(object, labels);
         // A value that is no text must not hide the proxies that the object reaches without it.
-        let value = |key: &str| labels.and_then(|labels| labels.get(key));
-        selector.labels.retain(|(key, _)| value(key).and_then(Node::text).is_some());
+        let texts = labels.into_iter().flat_map(Node::entries);
+        let texts =
+            texts.filter_map(|(key, value)| Some((key.to_owned(), value.text()?.to_owned())));
+        selector.labels = texts.collect();
         Self { selector, is_of_namespace }
     }
 

@@ -193,6 +193,7 @@ impl Definitions {
         if of_kind.is_empty() {
             return Lookup::UnknownKind(lines.iter().map(|line| line[1].to_owned()).collect());
         }
+        // Only the schema in use is parsed.
         let is_served = |line: &&&[&str; 5]| line[2].split(',').any(|served| served == version);
         match of_kind.iter().find(is_served) {
             Some(line) => Lookup::Found(Box::new(definition(line))),

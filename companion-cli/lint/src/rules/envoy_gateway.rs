@@ -8,7 +8,7 @@ use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, gates};
 use crate::node::Node;
-use crate::objects::{Object, near, object_of, of_kind, referred};
+use crate::objects::{Object, object_of, of_kind, referred};
 use laststream_filter::config::wire::Gate;
 use patch::{grace_below_deadline, hook_below_deadline, mixed_hook, unknown_field};
 
@@ -120,7 +120,7 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let agrees = own.strip_prefix(POLICY).is_some_and(|rest| {
             let (namespace, rest) = rest.split_once('/').unwrap_or_default();
             let is_it = |(known, expected): &(Option<&str>, String)| {
-                expected == rest && !namespace.is_empty() && near(*known, Some(namespace))
+                expected == rest && known.map_or(!namespace.is_empty(), |known| known == namespace)
             };
             expected.is_empty() || expected.iter().any(is_it)
         });

@@ -157,20 +157,18 @@ impl<'g> SupportingFilter<'g> {
     /// Whether it applies to the module: in a mesh on the same proxies, in a plain Envoy in the
     /// same chain.
     pub(super) fn applies_to(&self, module: Module<'g>) -> bool {
-        let in_mesh = matches!(self.reach, Reach::Selector(_));
-        self.reach.may_meet(module.reach())
-            && (in_mesh || self.may_be_in(connection_manager(module.typed)))
+        self.reach.may_meet(module.reach()) && self.may_be_in(|| connection_manager(module.typed))
     }
 
     /// Whether both may be in one chain: in a mesh on the same proxies, in a plain Envoy in the
     /// same connection manager.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
-        self.reach.may_meet(&other.reach) && self.may_be_in(other.manager)
+        self.reach.may_meet(&other.reach) && self.may_be_in(|| other.manager)
     }
 
-    fn may_be_in(&self, manager: Option<Node<'g>>) -> bool {
+    fn may_be_in(&self, manager: impl FnOnce() -> Option<Node<'g>>) -> bool {
         let in_mesh = matches!(self.reach, Reach::Selector(_));
-        in_mesh || self.manager.is_some() && self.manager == manager
+        in_mesh || self.manager.is_some() && self.manager == manager()
     }
 
     /// Whether the files show what is beside it.
