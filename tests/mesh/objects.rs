@@ -1,4 +1,5 @@
-//! Objects as users write them: in YAML files, in which `$name` stands for a value of the case.
+//! Objects of the cases: from YAML files, in which `$name` stands for a value of the case, from
+//! `laststream render all`, and Deployments with their pods.
 
 use std::fmt::Display;
 
@@ -35,11 +36,11 @@ fn filled(text: &str, given: &[Given<'_>]) -> String {
 }
 
 /// Runs `laststream render all` for a policy, and returns the folder of the files.
-pub(crate) fn render_all(user: &User, name: &str, policy: &str) -> Outcome<String> {
+pub(crate) fn render_all(user: &User, name: &str, policy: &str, more: &[&str]) -> Outcome<String> {
     let file = user.argument(&format!("{name}.yaml"), policy)?;
     let folder = user.path(name).display().to_string();
-    let render = ["render", "all", "--plain-http", "--policy", &file, "--output-dir", &folder];
-    user.run(&render, "")?.expect(0)?;
+    let render = ["render", "all", "--policy", &file, "--output-dir", &folder];
+    user.run(&[&render[..], more].concat(), "")?.expect(0)?;
     Ok(folder)
 }
 

@@ -138,7 +138,7 @@ impl Stage {
 
     /// Runs `laststream render all`, and returns the folder of the files.
     pub(crate) fn render_all(&self, policy: &str) -> Outcome<String> {
-        block_in_place(|| render_all(&self.user, "rendered", policy))
+        block_in_place(|| render_all(&self.user, "rendered", policy, &[]))
     }
 
     /// Runs `laststream render envoyfilter | kubectl apply -f -`.

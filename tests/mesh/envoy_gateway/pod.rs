@@ -163,6 +163,7 @@ impl<'w> Pod<'w> {
     /// Stops the containers as kubelet does: all hooks at once, SIGTERM after each, SIGKILL after
     /// the grace period. Envoy is the first of them.
     pub(crate) async fn stop(&mut self) -> Outcome<Vec<Stopped>> {
+        ensure_eq!(self.spec["containers"][0]["name"], "envoy", "the first container");
         let begun = Instant::now();
         let mut containers = std::mem::take(&mut self.containers);
         try_join_all(containers.iter_mut().map(|each| self.stop_container(each, begun))).await

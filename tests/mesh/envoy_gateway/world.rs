@@ -74,7 +74,7 @@ impl World {
              placement: {{envoy_gateway: {{gateway: {gateway}}}}}\n{more}",
             self.module
         );
-        let folder = block_in_place(|| render_all(&self.user, gateway, &policy))?;
+        let folder = block_in_place(|| render_all(&self.user, gateway, &policy, &[]))?;
         self.laststream(&["lint", &folder])?.expect(0)?;
         self.cluster.apply_rendered(&folder, EDGE, gateway).await?;
         Ok(folder)

@@ -106,7 +106,7 @@ async fn overlay(world: &World, namespace: &str, gateway: &str, drain: &Value) -
         "placement": { "gateway_api": { "gateway": gateway } }, "drain": drain,
     });
     let name = format!("{namespace}-{gateway}");
-    let folder = render_all(&world.user, &name, &policy.to_string())?;
+    let folder = render_all(&world.user, &name, &policy.to_string(), &["--plain-http"])?;
     world.cluster.apply_rendered(&folder, namespace, gateway).await?;
     let deployment = format!("{gateway}-istio");
     let object = format!("deployment/{deployment}");

@@ -15,6 +15,9 @@ const REQUEST: Duration = Duration::from_secs(10);
 const LONG_REQUEST: Duration = Duration::from_secs(25);
 const GRACE: Duration = Duration::from_secs(30);
 
+/// The others that run alone take their turns first, so that fewer pods are still ending.
+const TURN: Duration = Duration::from_secs(1);
+
 /// The lane whose Deployment has a shorter grace period than rendered; its gate has the default
 /// deadline.
 const LATE: &str = "late";
@@ -25,6 +28,7 @@ const DEADLINE: Duration = Duration::from_secs(23);
 /// without other cases, because a rendered grace period has 2 s to spare, and a node that starts
 /// the pods of all cases needs more.
 pub(crate) async fn case() -> Outcome {
+    tokio::time::sleep(TURN).await;
     let (world, _turn) = World::alone().await?;
     world.cluster.injected_namespace(NAMESPACE).await?;
     for name in ["own-wait", "early", LATE, "twice"] {
@@ -104,6 +108,7 @@ fn judge(seen: &[Seen]) -> Outcome {
 
 /// Runs without other cases, because a restarted kubelet runs the hooks of all ending pods again.
 pub(crate) async fn restart() -> Outcome {
+    tokio::time::sleep(TURN).await;
     let (world, _turn) = World::alone().await?;
     world.cluster.injected_namespace("restart").await?;
     let routes = routes("restart", "restart", &[("kept.test", "backend.default")]);

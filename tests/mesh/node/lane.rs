@@ -82,7 +82,7 @@ impl Seen {
         )
     }
 
-    /// Checks a condition; the error begins with `otherwise` and shows the observations.
+    /// Checks a condition; the error says `otherwise` and shows the observations.
     #[track_caller]
     pub(crate) fn expect(&self, is_so: bool, otherwise: &str) -> Outcome {
         let (caller, what, words) = (Location::caller(), self.what, self.words());

@@ -19,7 +19,7 @@ const GATEWAY: &str = "gateway";
 const COUNT: usize = 70;
 /// The time from the first event to the restart.
 const BEFORE: Duration = Duration::from_secs(2);
-/// The old pod ends at once, however long the new one takes to start.
+/// The old pod is deleted at once, however long the new one takes to start.
 const AT_ONCE: &str =
     r#"{"spec": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}}"#;
 

@@ -90,7 +90,7 @@ impl Pod {
 }
 
 impl<'a> Workload<'a> {
-    /// An app without a proxy.
+    /// A Deployment with the defaults: an app without a proxy.
     pub(crate) fn app(namespace: &'a str, name: &'a str) -> Self {
         Self { namespace, name, ..Self::default() }
     }
