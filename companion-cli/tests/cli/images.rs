@@ -25,16 +25,17 @@ fn plugin(module: &[u8]) -> Vec<u8> {
 fn the_three_layouts_are_taken() -> Outcome {
     let module = loadable("");
     let (config, other) = (b"{}".to_vec(), gzip(&tar(&[("etc/passwd", b"")])));
-    for (manifest, layers) in [
+    let images = [
         (OCI_MANIFEST, vec![(OCI_LAYER, plugin(&module))]),
         (DOCKER_MANIFEST, vec![(DOCKER_LAYER, plugin(&module))]),
         (OCI_MANIFEST, vec![(SOLO_CONFIG, config.clone()), (SOLO_MODULE, module.clone())]),
         (OCI_MANIFEST, vec![(SOLO_MODULE, module.clone()), (SOLO_CONFIG, config)]),
         (OCI_MANIFEST, vec![(OCI_LAYER, gzip(&tar(&[("./build/plugin.wasm", &module)])))]),
         (OCI_MANIFEST, vec![(OCI_LAYER, other), (OCI_LAYER, plugin(&module))]),
-    ] {
+    ];
+    for (row, (manifest, layers)) in images.into_iter().enumerate() {
         let told = inspect(&Registry::with_image(manifest, &layers)?)?.expect(0)?.json()?;
-        assert_eq!(told["because"], json!([]), "{manifest}");
+        assert_eq!(told["because"], json!([]), "row {row}, {manifest}");
     }
     Ok(())
 }

@@ -223,6 +223,7 @@ mod tests {
             ("POST", "/streams", "GET, HEAD"),
             ("GET", "/drain", "POST, DELETE"),
             ("GET", "/quitquitquit", "POST"),
+            ("GET", "/drain_listeners?inboundonly", "POST"),
             ("GET", "/force?reason=x", "POST"),
             ("PUT", "/prestop", "GET, HEAD, POST"),
         ] {

@@ -51,7 +51,10 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
         asking.ask(bench, wrong, 400).await?;
     }
     let mut client = bench.held("a").await?;
-    asking.ask(bench, "POST /quitquitquit", 503).await?;
+    let refused = asking.ask(bench, "POST /quitquitquit", 503).await?.json()?;
+    same(&refused, "state", "serving")?;
+    same(&refused, "reason", "streams are in flight")?;
+    same(&refused, "holding", 1)?;
     asking.ask(bench, "POST /drain_listeners?inboundonly", 503).await?;
     same(&bench.status().await?, "refused", 2)?;
     asking.ask(bench, "POST /drain", 202).await?;
@@ -68,7 +71,8 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     asking.ask(bench, "POST /prestop?wait=5", 200).await?;
     asking.ask(bench, "GET /ready", 200).await?;
     asking.ask(bench, "GET /status", 200).await?;
-    asking.ask(bench, "POST /drain_listeners?inboundonly", 200).await?;
+    let passed = asking.ask(bench, "POST /drain_listeners?inboundonly", 200).await?;
+    ensure_eq!(passed.text(), "OK\n", "Envoy's own answer");
     asking.ask(bench, "POST /force?reason=the+app%20is+gone", 200).await?;
     asking.ask(bench, "GET /status", 200).await?;
     shows_its_metrics(bench).await

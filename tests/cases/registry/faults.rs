@@ -176,7 +176,7 @@ fn published_tags_are_reported_after_a_failure() -> Outcome {
         .stderr_contains("answers with status 403")?;
     ensure_eq!(said.stdout, "", "data");
     let are_there = ["1", "3"].map(|tag| faulty.manifest("laststream", tag).is_some());
-    ensure_eq!(are_there, [true, false], "the first tag and the last one are there");
+    ensure_eq!(are_there, [true, false], "whether the first tag and the last one are there");
     Ok(())
 }
 

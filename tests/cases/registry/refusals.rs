@@ -73,7 +73,7 @@ fn a_redirect_elsewhere_gets_no_credentials() -> Outcome {
             wants_password(asked).or_else(|| leads_away.then(|| redirect(status, to)))
         })?;
         push(&user()?, &[&faulty.image()])?.expect(0)?;
-        let asked = asked_without_credentials(&storage)?;
+        let asked = asked_without_credentials(&storage).with_context(|| format!("{status}"))?;
         ensure_eq!(asked.len(), 2, "{status}: requests elsewhere in {asked:#?}");
     }
     Ok(())

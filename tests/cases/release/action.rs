@@ -68,7 +68,9 @@ fn good_files_in_every_line_of_paths_pass() -> Outcome {
     runner.user.file("two/bad.yaml", BAD)?;
     let ended = runner.run(&[("paths", "one folder\n"), ("istio", "1.29")])?.passes()?;
     ensure_eq!(ended.rules()?, Vec::<String>::new(), "findings");
-    runner.run(&[("paths", "one folder\ntwo\n")])?.fails(&found()).map(drop)
+    let rules = runner.run(&[("paths", "one folder\ntwo\n")])?.fails(&found())?.rules()?;
+    ensure!(rules.contains(&BROKEN_RULE.to_owned()), "the findings are {rules:?}");
+    Ok(())
 }
 
 /// The owner of a default address could publish another program there, with its checksums.

@@ -126,7 +126,8 @@ async fn verdict(envoy: &Envoy, stats: &str, write: impl FnOnce() -> Outcome) ->
     let what = format!("a verdict on a new version of {stats}");
     let waited = wait_for(PATIENCE, &what, async || {
         let now = attempts(envoy, stats).await?;
-        ensure!(now != before, "{} accepted and {} rejected, as before", now[0], now[1]);
+        let is_new = now[0] > before[0] || now[1] > before[1];
+        ensure!(is_new, "{} accepted and {} rejected, as before", now[0], now[1]);
         Ok(if now[1] > before[1] { Verdict::Rejected } else { Verdict::Accepted })
     });
     waited.await.with_context(|| envoy.tail())
