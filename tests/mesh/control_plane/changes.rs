@@ -7,6 +7,7 @@ use super::stage::{BEGUN, IN_FLIGHT, Stage};
 use crate::agent::Agent;
 use crate::seen::row;
 use kit::prelude::*;
+use kit::wait::within;
 
 const LEAST_REQUESTS: u64 = 500;
 
@@ -102,7 +103,8 @@ async fn taken(agent: &Agent, change: u32) -> Outcome {
 /// Checks that exactly `held` streams are in flight, by the module's gauge.
 async fn counted(agent: &Agent, held: usize) -> Outcome {
     // The last requests of the load may still be ending.
-    agent.wait_for_stat(IN_FLIGHT, held as u64).await?;
+    let exact = agent.wait_for_stat(IN_FLIGHT, held as u64);
+    within(Duration::from_secs(5), "the count", exact).await?;
     for _ in 0..5 {
         ensure_eq!(agent.stat(IN_FLIGHT).await?, Some(held as u64), "in flight");
     }

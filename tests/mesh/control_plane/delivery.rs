@@ -5,6 +5,7 @@ use crate::agent::Agent;
 use crate::seen::row;
 use kit::admin::Admin;
 use kit::prelude::*;
+use kit::wait::within;
 use kit::wire::free_port;
 
 /// The warning of `istioctl` about every EnvoyFilter; README.md says why it remains.
@@ -93,7 +94,8 @@ async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
     ensure_eq!(status["state"], "serving", "{status}");
     stage.upstream.release(scope);
     client.response("GET").await?.expect(200)?;
-    agent.wait_for_stat(&format!("wasmcustom.{gauge}"), 0).await?;
+    let name = format!("wasmcustom.{gauge}");
+    within(Duration::from_secs(10), "zero", agent.wait_for_stat(&name, 0)).await?;
     row(
         "M1",
         format!("{scope}: one request in flight"),

@@ -31,7 +31,7 @@ pub(crate) async fn case() -> Outcome {
     world.exec(NAMESPACE, &pod.name, &quit).await?;
     let (answer, _) = request.await?;
     ensure!(answer.is_err(), "the request survives its proxy: {answer:?}");
-    let (gone, last) = world.pods.gone(NAMESPACE, &pod.name).await?;
+    let (gone, last) = world.pods.gone(NAMESPACE, &pod.name, Duration::from_secs(90)).await?;
     let gone = gone - deleted;
     let statuses = last["status"]["initContainerStatuses"].as_array().context("statuses")?;
     let proxy = statuses.iter().find(|status| status["name"] == "istio-proxy");

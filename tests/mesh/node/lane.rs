@@ -160,7 +160,7 @@ impl Lane {
         self.meanwhile.happen(world, namespace, &pod.name).await?;
         let (answer, at) = request.await?;
         let status = self.gate_status(world, &pod).await;
-        let (gone, last) = world.pods.gone(namespace, &pod.name).await?;
+        let (gone, last) = world.pods.gone(namespace, &pod.name, Duration::from_secs(90)).await?;
         drop(idle);
         let proxy = if self.workload.proxy == Proxy::None { "envoy" } else { "istio-proxy" };
         Ok(Seen {

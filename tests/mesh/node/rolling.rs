@@ -39,7 +39,7 @@ pub(super) async fn know_the_way(gateway: &Workload<'_>, world: &World) -> Outco
     let pods = gateway.ready(world).await?;
     for to in pods.iter().map(Pod::listener) {
         let look = async || once(to, &Request::get("/").host(HOST)).await?.expect(200).map(drop);
-        wait_for(PATIENCE, "the way to the app", look).await?;
+        wait_for(Duration::from_secs(60), "the way to the app", look).await?;
     }
     Ok(pods)
 }
@@ -107,7 +107,7 @@ pub(super) async fn under_load(
         ensure!(load.requests() >= ENOUGH, "{} requests", load.requests());
         Ok(())
     };
-    wait_for(PATIENCE, "enough requests", enough).await?;
+    wait_for(Duration::from_secs(120), "enough requests", enough).await?;
     let tally = load.finish().await?;
     let seen = format!(
         "{} requests, {} of them WebSockets, in {:.0} s: {} lost",
