@@ -66,16 +66,20 @@ fn an_overloaded_server_is_asked_three_times() -> Outcome {
 
 #[test]
 fn the_header_of_an_overloaded_server_says_how_long_to_wait() -> Outcome {
-    let cluster = Cluster::start(|asked, before| {
-        Ok(match (asked.path(), before) {
-            (LIST, 0) => Answer::new(503).with("retry-after", "2").body("later"),
-            (LIST, _) => list(&[], ""),
-            _ => Answer::new(200).body(PAGE),
-        })
-    })?;
-    let began = Instant::now();
-    cluster.run(&STATUS)?.expect(0)?;
-    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+    for (code, seconds) in [(429, 3), (503, 2)] {
+        let cluster = Cluster::start(move |asked, before| {
+            Ok(match (asked.path(), before) {
+                (LIST, 0) => {
+                    Answer::new(code).with("retry-after", seconds.to_string()).body("later")
+                }
+                (LIST, _) => list(&[], ""),
+                _ => Answer::new(200).body(PAGE),
+            })
+        })?;
+        let began = Instant::now();
+        cluster.run(&STATUS)?.expect(0)?;
+        assert!(began.elapsed() >= Duration::from_secs(seconds), "{code}: {:?}", began.elapsed());
+    }
     Ok(())
 }
 
