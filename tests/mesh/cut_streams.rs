@@ -2,6 +2,7 @@
 //! streams that Envoy cuts after the change.
 
 use std::slice;
+use std::time::Instant;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -15,9 +16,9 @@ use kit::user::User;
 /// The drain time of the gateway's Envoy.
 pub(crate) const DRAIN: Duration = Duration::from_secs(6);
 /// How long the streams last that begin before the drain time and outlast it.
-pub(crate) const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_secs(120);
 /// How long the streams last that begin just before the change and end within the drain time.
-pub(crate) const SHORT: Duration = Duration::from_secs(5);
+const SHORT: Duration = Duration::from_secs(5);
 const OLDER: usize = 3;
 const YOUNGER: usize = 2;
 
@@ -37,29 +38,43 @@ impl Gateway<'_> {
     /// Makes a change while streams are open.
     pub(crate) async fn compare(&self, change: &Change) -> Outcome {
         let what = &change.what;
-        let mut streams = JoinSet::new();
-        let open = |streams: &mut JoinSet<_>, count, takes| {
-            for _ in 0..count {
-                streams.spawn(is_cut(self.address, (self.takes)(takes)));
-            }
-        };
-        open(&mut streams, OLDER, LONG);
+        let mut older = self.streams(OLDER, LONG);
         sleep(DRAIN + Duration::from_secs(1)).await;
-        open(&mut streams, YOUNGER, SHORT);
-        let look = async || self.predicted(change).await;
-        let predicted = wait_for(PATIENCE, &format!("all streams before {what}"), look).await?;
+        let look = async || self.predicted_while_young(change).await;
+        let all = format!("all streams before {what}");
+        let (predicted, mut younger) = wait_for(PATIENCE, &all, look).await?;
         self.cluster.apply_all(slice::from_ref(&change.new)).await?;
         self.arrived(change).await?;
         sleep(2 * DRAIN).await;
         let mut cut = 0;
-        while let Some(ended) = streams.try_join_next() {
-            cut += usize::from(ended?.with_context(|| what.clone())?);
+        for streams in [&mut older, &mut younger] {
+            while let Some(ended) = streams.try_join_next() {
+                cut += usize::from(ended?.with_context(|| what.clone())?);
+            }
         }
         let seen = format!("{predicted} and {cut}, of {} streams", OLDER + YOUNGER);
         row(self.case, format!("{what}: predicted and cut"), seen);
         ensure_eq!(predicted, if change.replaces() { OLDER } else { 0 }, "predicted for {what}");
-        ensure_eq!((cut, streams.len()), (predicted, OLDER - predicted), "cut, open after {what}");
+        let open = older.len() + younger.len();
+        ensure_eq!((cut, open), (predicted, OLDER - predicted), "cut, open after {what}");
         Ok(())
+    }
+
+    /// Streams that take so long.
+    fn streams(&self, count: usize, takes: Duration) -> JoinSet<Outcome<bool>> {
+        (0..count).map(|_| is_cut(self.address, (self.takes)(takes))).collect()
+    }
+
+    /// The prediction, with young streams that did not grow old meanwhile.
+    async fn predicted_while_young(
+        &self,
+        change: &Change,
+    ) -> Outcome<(usize, JoinSet<Outcome<bool>>)> {
+        let began = Instant::now();
+        let younger = self.streams(YOUNGER, SHORT);
+        let predicted = self.predicted(change).await?;
+        ensure!(began.elapsed() < DRAIN, "`lint` took {:?}", began.elapsed());
+        Ok((predicted, younger))
     }
 
     async fn arrived(&self, change: &Change) -> Outcome {

@@ -89,7 +89,7 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
     ]
 }
 
-/// A little before the app answers, 9 s after the deletion: the request takes 10 s, and the pod is
+/// A little before the app answers, 9 s after the deletion: the request lasts 10 s, and the pod is
 /// deleted 1 s after its beginning.
 const APP_HAS_ENDED: Duration = Duration::from_millis(8_500);
 

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::time::timeout;
 
 use super::image::LASTSTREAM;
 use super::workload::{self, Pod, Proxy, Workload};
@@ -15,14 +16,14 @@ use kit::prelude::*;
 /// How long a client waits beyond the app's time for a request.
 const BEYOND: Duration = Duration::from_secs(20);
 /// The time from the request to the deletion of its pod.
-pub(crate) const BEFORE: Duration = Duration::from_secs(1);
+const BEFORE: Duration = Duration::from_secs(1);
 
 /// A pod, the request to it, and the way it is stopped.
 #[derive(Default)]
 pub(crate) struct Lane {
     pub(crate) what: &'static str,
     pub(crate) workload: Workload<'static>,
-    /// The time that the app takes for the request.
+    /// How long the request lasts: from [`BEFORE`] the deletion.
     pub(crate) request: Duration,
     /// Whether a second connection stays open without further requests.
     pub(crate) idle_connection: bool,
@@ -152,11 +153,11 @@ impl Lane {
             client.request(&Request::get("/").host(host)).await?.expect(200)?;
             idle = Some(client);
         }
-        let request = ask(to, host, self.request);
-        tokio::time::sleep(BEFORE).await;
+        let request = begin(to, host).await?;
         let namespace = self.workload.namespace;
         let log = follow(world, namespace, &pod.name);
         let deleted = workload::delete(world, namespace, &pod.name, &[]).await?;
+        let request = end(request, self.request - BEFORE);
         self.meanwhile.happen(world, namespace, &pod.name).await?;
         let (answer, at) = request.await?;
         let status = self.gate_status(world, &pod).await;
@@ -194,16 +195,30 @@ impl Meanwhile {
     }
 }
 
-/// Sends the request; returns its result and the time at which it ended.
-pub(super) fn ask(
-    to: SocketAddr,
-    host: &'static str,
-    time: Duration,
-) -> JoinHandle<(Result<u16, String>, Instant)> {
+/// The body of a request. The client sends it last and the app waits for it, so a request in
+/// flight lasts as long as its client likes, on a slow machine, too.
+const BODY: &[u8] = b"done";
+
+/// Sends a request without its body, and waits until it is well on its way.
+pub(super) async fn begin(to: SocketAddr, host: &str) -> Outcome<Client> {
+    let mut client = Client::connect(to).await?;
+    client.send(&Request::post("/", BODY).host(host).head_bytes()).await?;
+    tokio::time::sleep(BEFORE).await;
+    Ok(client)
+}
+
+/// Ends a request after this time, unless it breaks off before; returns its result and the time at
+/// which it ended.
+pub(super) fn end(client: Client, time: Duration) -> JoinHandle<(Result<u16, String>, Instant)> {
     tokio::spawn(async move {
-        let request = Request::get(&format!("/takes/{}", time.as_millis())).host(host);
-        let exchange =
-            async { Client::connect(to).await?.patience(time + BEYOND).request(&request).await };
+        let mut client = client.patience(time + BEYOND);
+        let exchange = async {
+            if let Ok(early) = timeout(time, client.response("POST")).await {
+                return early;
+            }
+            client.send(BODY).await?;
+            client.response("POST").await
+        };
         let answer = exchange.await.map(|response| response.status).map_err(|failure| {
             let why = format!("{failure:#}");
             // the table does not show the place in the source
