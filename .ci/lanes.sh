@@ -37,13 +37,15 @@ row_behind() {
 run_behind() {
     { echo 19 >/proc/self/autogroup; } 2>/dev/null || : # not every kernel groups by session
     renice --priority 19 --pid "$BASHPID" >/dev/null
+    local output
+    output=$(mktemp --tmpdir="$work")
     exec 3>&1
     for step; do
         printf -- '-- beside: %s\n' "$step" >&3
         (
-            trap 'cat "$work/behind" >&3' EXIT
+            trap 'cat "$output" >&3' EXIT
             trap 'trap - EXIT; exit 143' TERM # the output of a step that is ended would bury the reason
-            exec >"$work/behind" 2>&1
+            exec >"$output" 2>&1
             run_steps "$step"
         )
     done
@@ -67,17 +69,22 @@ in_group() {
     set +m
 }
 
-# end_groups: ends whole groups, by SIGKILL after ten seconds.
-end_groups() {
-    local group tries
-    for group in "${groups[@]}"; do
-        for ((tries = 0; tries < 100; tries++)); do
-            kill -- "-$group" 2>/dev/null || break
-            sleep 0.1
-        done
-        kill -KILL -- "-$group" 2>/dev/null || :
+# end_group GROUP: ends a whole group, by SIGKILL after ten seconds.
+end_group() {
+    local tries
+    for ((tries = 0; tries < 100; tries++)); do
+        kill -- "-$1" 2>/dev/null || break
+        sleep 0.1
     done
-    wait
+    kill -KILL -- "-$1" 2>/dev/null || :
+    wait "$1" || :
+}
+
+end_groups() {
+    local group
+    for group in "${groups[@]}"; do
+        end_group "$group"
+    done
     groups=()
 }
 
@@ -92,4 +99,10 @@ report_failure() {
 # steps leave; the step `mesh` compiles the rest.
 begin_mesh_parts() {
     in_group nice -n 19 tests/tools/program containerd kube-apiserver pilot-discovery envoy-gateway kwok crds monitoring-crds >/dev/null 2>&1
+}
+
+# end_mesh_parts: its group is the first.
+end_mesh_parts() {
+    end_group "${groups[0]}"
+    groups=("${groups[@]:1}")
 }

@@ -15,7 +15,7 @@ prepare_machine() {
     need ip iproute2 'sets the loopback interface up, for the tests in a mesh'
     need_pip
     need_go
-    rustup component add clippy rustfmt
+    rustup component add rustfmt
     rustup target add wasm32-unknown-unknown
 }
 

@@ -27,8 +27,6 @@ scripts() {
         tests/mesh/parts/*/build contrib/upstream/make-patch contrib/upstream/*/benchmark/run
 }
 
-# The module's border to Envoy is only there for wasm32; the command line turns the `schema` feature on wherever it is along. No module
-# is needed inside it.
 # walls: no crate reaches what it must not, however indirectly.
 walls() {
     local wall crate forbidden
@@ -44,10 +42,21 @@ walls() {
 }
 
 lint() {
+    lint_host
+    lint_module
+}
+
+# No module is needed inside the command line.
+lint_host() {
     local -x SKIP_WASM_BUILD=1
+    rustup component add clippy
     walls
     cargo clippy --workspace --all-targets --locked -- --deny warnings
     cargo clippy --test mesh --features mesh --locked -- --deny warnings
+}
+
+# The module's border to Envoy is only there for wasm32; the command line turns the `schema` feature on wherever it is along.
+lint_module() {
     cargo clippy --package laststream-filter --all-targets --locked -- --deny warnings
     cargo clippy --package laststream-filter --all-targets --locked --features schema -- --deny warnings
     cargo clippy --package laststream-filter --package laststream-drain --lib --locked --target wasm32-unknown-unknown -- --deny warnings
