@@ -19,9 +19,16 @@ static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
 
 /// Adds a row to the table: the case's number, the action, the observation.
 pub(crate) fn row(case: &'static str, what: impl Into<String>, seen: impl Into<String>) {
-    let row = Row { case, what: what.into(), seen: seen.into() };
+    let row = Row { case, what: what.into(), seen: without_places(&seen.into()) };
     say(&format!("{:<4} {} — {}", row.case, row.what, row.seen));
     locked(&ROWS).push(row);
+}
+
+/// Without the places in the source that errors name.
+fn without_places(text: &str) -> String {
+    let mut parts = text.split(" (tests/");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once(')').map_or("", |(_, rest)| rest))
 }
 
 /// Writes an empty table, for all levels.
