@@ -13,7 +13,7 @@ const APP: u8 = 12;
 /// The time from the deletion to the end of the proxy: the drain has begun by then.
 const LATER: Duration = Duration::from_secs(2);
 /// Longer than all else takes, and the request lasts until then: what is gone before does not wait.
-const DEADLINE: Duration = Duration::from_secs(240);
+const DEADLINE: Duration = Duration::from_secs(90);
 
 pub(crate) async fn case() -> Outcome {
     let (world, _turn) = World::shared().await?;

@@ -13,7 +13,7 @@ use super::world::World;
 use kit::h1;
 use kit::prelude::*;
 
-/// How long a client waits beyond the app's time for a request.
+/// How long a client waits for the answer beyond the time of its request.
 const BEYOND: Duration = Duration::from_secs(20);
 /// The time from the request to the deletion of its pod.
 const BEFORE: Duration = Duration::from_secs(1);
