@@ -88,10 +88,13 @@ end_groups() {
     groups=()
 }
 
-# report_failure STATUS: prints the step that failed, if any, and keeps it for the end.
+# report_failure STATUS: prints the step that failed, if any, with what its failed tests said, and keeps it for the end.
 report_failure() {
     if [[ $1 -ne 0 ]]; then
-        printf '\nFAILED in the step %s (exit status %d)\n' "$step" "$1" | tee -a "$work/failures"
+        {
+            cat "$work/failed-$step" 2>/dev/null || :
+            printf '\nFAILED in the step %s (exit status %d)\n' "$step" "$1"
+        } | tee -a "$work/failures"
     fi
 }
 

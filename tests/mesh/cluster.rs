@@ -14,12 +14,16 @@ use kit::certificates::{Authority, Identity};
 use kit::command::CommandOutput;
 use kit::process::guarded;
 use kit::user;
-use kit::wait::PATIENCE;
+use kit::wait::{PATIENCE, wait_for};
 use kit::{Context as _, Outcome};
 
 const API: &str = "https://127.0.0.1:6443";
 const ETCD: &str = "http://127.0.0.1:2379";
 const ETCD_PEERS: &str = "http://127.0.0.1:2380";
+
+/// What `kubectl` says when nothing was done because a part of the cluster did not answer in time.
+const TOO_SLOW: [&str; 2] = ["TLS handshake timeout", "failed calling webhook"];
+const TRIES: u32 = 5;
 
 /// The settings that differ between levels.
 #[derive(Default)]
@@ -74,10 +78,27 @@ impl Cluster {
         self.established().await
     }
 
-    /// Waits until all CRDs are served.
+    /// Waits until all CRDs are served, and found by `kubectl`, which is a little later.
     pub(crate) async fn established(&self) -> Outcome {
-        let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"];
-        self.run(&wait).await.map(drop)
+        // A wait fails at once if a new CRD has no conditions yet.
+        let established = async || self.hold("Established", &["crd", "--all"]).await;
+        wait_for(PATIENCE, "the CRDs", established).await?;
+        let names = ["get", "crd", "--output", "jsonpath={.items[*].metadata.name}"];
+        let names = self.run(&names).await?.replace(' ', ",");
+        let found = async || self.run(&["get", &names, "--all-namespaces"]).await.map(drop);
+        wait_for(PATIENCE, "the kinds of the CRDs", found).await
+    }
+
+    /// Waits until objects that are there have a condition with the status `True`.
+    pub(crate) async fn hold(&self, condition: &str, objects: &[&str]) -> Outcome {
+        let condition = format!("--for=condition={condition}");
+        self.run_patiently(&[&["wait", &condition], objects].concat()).await
+    }
+
+    /// Runs a `kubectl` that waits, and names what it waits for if that does not come.
+    pub(crate) async fn run_patiently(&self, arguments: &[&str]) -> Outcome {
+        let timeout = format!("--timeout={}s", PATIENCE.as_secs());
+        self.run(&[arguments, &[&timeout]].concat()).await.map(drop)
     }
 
     /// The kubeconfig of an administrator.
@@ -89,12 +110,19 @@ impl Cluster {
         self.kubectl_with(arguments, "").await
     }
 
-    /// Runs `kubectl` with standard input.
+    /// Runs `kubectl` with standard input, and again if the API server or a webhook was too slow.
     pub(crate) async fn kubectl_with(
         &self,
         arguments: &[&str],
         input: &str,
     ) -> Outcome<CommandOutput> {
+        for _ in 1..TRIES {
+            let said = ask(self.kubectl_command(arguments)?, input).await?;
+            let is_late = TOO_SLOW.iter().any(|text| said.stderr.contains(text));
+            if said.code == Some(0) || !is_late {
+                return Ok(said);
+            }
+        }
         ask(self.kubectl_command(arguments)?, input).await
     }
 

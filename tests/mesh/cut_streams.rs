@@ -12,15 +12,19 @@ use crate::objects::Change;
 use crate::seen::row;
 use kit::prelude::*;
 use kit::user::User;
+use kit::wait::join_all;
 
 /// The drain time of the gateway's Envoy.
 pub(crate) const DRAIN: Duration = Duration::from_secs(6);
 /// How long the streams last that begin before the drain time and outlast it.
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_secs(200);
 /// How long the streams last that begin just before the change and end within the drain time.
 const SHORT: Duration = Duration::from_secs(5);
 const OLDER: usize = 3;
 const YOUNGER: usize = 2;
+
+/// Streams, each of which says at its end whether it was cut.
+type Streams = JoinSet<Outcome<bool>>;
 
 /// A gateway, whose pods are the only ones of their namespace that changes reach. It has the old
 /// objects.
@@ -38,43 +42,43 @@ impl Gateway<'_> {
     /// Makes a change while streams are open.
     pub(crate) async fn compare(&self, change: &Change) -> Outcome {
         let what = &change.what;
-        let mut older = self.streams(OLDER, LONG);
-        sleep(DRAIN + Duration::from_secs(1)).await;
         let look = async || self.predicted_while_young(change).await;
         let all = format!("all streams before {what}");
-        let (predicted, mut younger) = wait_for(PATIENCE, &all, look).await?;
+        let (predicted, mut older, younger) = wait_for(PATIENCE, &all, look).await?;
         self.cluster.apply_all(slice::from_ref(&change.new)).await?;
         self.arrived(change).await?;
-        sleep(2 * DRAIN).await;
-        let mut cut = 0;
-        for streams in [&mut older, &mut younger] {
-            while let Some(ended) = streams.try_join_next() {
-                cut += usize::from(ended?.with_context(|| what.clone())?);
-            }
+        let mut ended = join_all(younger).await?;
+        if change.replaces() {
+            ended.extend(join_all(std::mem::take(&mut older)).await?);
+        } else {
+            sleep(2 * DRAIN).await;
         }
+        while let Some(early) = older.try_join_next() {
+            ended.push(early??);
+        }
+        let cut = ended.iter().filter(|is_cut| **is_cut).count();
         let seen = format!("{predicted} and {cut}, of {} streams", OLDER + YOUNGER);
         row(self.case, format!("{what}: predicted and cut"), seen);
-        ensure_eq!(predicted, if change.replaces() { OLDER } else { 0 }, "predicted for {what}");
-        let open = older.len() + younger.len();
-        ensure_eq!((cut, open), (predicted, OLDER - predicted), "cut, open after {what}");
+        ensure_eq!((cut, older.len()), (predicted, OLDER - predicted), "cut, open after {what}");
         Ok(())
     }
 
     /// Streams that take so long.
-    fn streams(&self, count: usize, takes: Duration) -> JoinSet<Outcome<bool>> {
+    fn streams(&self, count: usize, takes: Duration) -> Streams {
         (0..count).map(|_| is_cut(self.address, (self.takes)(takes))).collect()
     }
 
-    /// The prediction, with young streams that did not grow old meanwhile.
-    async fn predicted_while_young(
-        &self,
-        change: &Change,
-    ) -> Outcome<(usize, JoinSet<Outcome<bool>>)> {
+    /// The prediction, which must be right, with the older streams, and with young ones that did
+    /// not grow old meanwhile.
+    async fn predicted_while_young(&self, change: &Change) -> Outcome<(usize, Streams, Streams)> {
+        let older = self.streams(OLDER, LONG);
+        sleep(DRAIN + Duration::from_secs(1)).await;
         let began = Instant::now();
         let younger = self.streams(YOUNGER, SHORT);
         let predicted = self.predicted(change).await?;
         ensure!(began.elapsed() < DRAIN, "`lint` took {:?}", began.elapsed());
-        Ok((predicted, younger))
+        ensure_eq!(predicted, if change.replaces() { OLDER } else { 0 }, "predicted");
+        Ok((predicted, older, younger))
     }
 
     async fn arrived(&self, change: &Change) -> Outcome {

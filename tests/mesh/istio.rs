@@ -48,6 +48,7 @@ impl Istio {
         };
         let root_certificate =
             wait_for(PATIENCE, "istiod to publish its authority", authority).await?;
+        wait_for(PATIENCE, "istiod's webhooks", async || webhooks(cluster).await).await?;
         Ok(Self {
             istiod,
             address: address.into(),
@@ -71,6 +72,20 @@ impl Istio {
         let about = |line: &&str| line.contains("ACK ERROR") && line.contains(proxy);
         self.istiod.log().lines().filter(about).map(String::from).collect()
     }
+}
+
+/// Whether the API server calls istiod's webhooks, and refuses what they do not answer. istiod
+/// writes both after it is ready.
+async fn webhooks(cluster: &Cluster) -> Outcome {
+    for kind in ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] {
+        let list = cluster.get(ROOT, kind).await?;
+        let all = list["items"].as_array().into_iter().flatten();
+        for webhook in all.filter_map(|item| item["webhooks"].as_array()).flatten() {
+            let has_authority = webhook["clientConfig"]["caBundle"].is_string();
+            ensure!(has_authority && webhook["failurePolicy"] == "Fail", "{webhook}");
+        }
+    }
+    Ok(())
 }
 
 /// The manifests of `istioctl manifest generate` with these Helm values; without the Deployment,

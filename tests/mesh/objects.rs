@@ -157,6 +157,13 @@ impl Change {
             Ok(())
         })
         .await?;
+        if self.replaces() {
+            wait_for(PATIENCE, &self.what, async || {
+                ensure!(replaced(admin).await? > before, "no listener is replaced");
+                Ok(())
+            })
+            .await?;
+        }
         sleep(SETTLED).await;
         let listeners = replaced(admin).await? - before;
         ensure_eq!(listeners > 0, self.replaces(), "listeners of {}", self.what);

@@ -11,9 +11,8 @@ use kit::prelude::*;
 use kit::process::{Process, read_log, tail};
 use kit::trial::Notes;
 
-/// The longest time that [`ask`] waits for a program. It is shorter than the limits of the slow
-/// cases, so that a failure names the program.
-const ANSWER: Duration = Duration::from_secs(240);
+/// The longest time that [`ask`] waits for a program: a limit for hangs.
+const ANSWER: Duration = Duration::from_secs(900);
 
 /// A running program. Dropping it ends the program; a failing case prints the end of its log.
 pub(crate) struct Program {

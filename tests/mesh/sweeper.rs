@@ -12,7 +12,7 @@ use crate::role::ROLE;
 use kit::{Outcome, ensure};
 
 /// Containers take a moment to die with their namespace.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(300);
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 pub(crate) struct Sweeper {

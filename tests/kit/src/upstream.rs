@@ -131,7 +131,7 @@ impl Upstream {
     /// Sends a request to a proxy of this upstream. It is in flight until the key is released.
     pub async fn hold(&self, proxy: SocketAddr, key: &str) -> Outcome<Client> {
         let client = Client::with_request(proxy, &Request::get(&format!("/hold/{key}"))).await?;
-        self.wait_held(key, 1, Duration::from_secs(20)).await?;
+        self.wait_held(key, 1, ANSWER).await?;
         Ok(client)
     }
 

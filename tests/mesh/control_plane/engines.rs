@@ -31,9 +31,12 @@ pub(super) async fn by_version() -> Outcome {
         VERSIONS.into_iter().filter(|(_, is_newer)| has_matcher || !is_newer).collect();
     for &(version, is_newer) in &versions {
         let agent = of_version(&stage, version).await?;
-        restores(&stage).await.context(version)?;
-        let [module, matchers] = engines(&agent).await?;
-        ensure_eq!([module, matchers], [!is_newer, is_newer], "engines of {version}");
+        wait_for(PATIENCE, version, async || {
+            restores(&stage).await?;
+            ensure_eq!(engines(&agent).await?, [!is_newer, is_newer], "module and matchers");
+            Ok(())
+        })
+        .await?;
         agent.stop().await?;
     }
     stage.nothing_refused()?;

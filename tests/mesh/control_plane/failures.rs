@@ -78,7 +78,7 @@ pub(super) async fn no_registry_at_update() -> Outcome {
 pub(super) async fn wrong_checksums() -> Outcome {
     let stage = Stage::new("m4-checksums").await?;
     stage.apply(&stage.gateway_objects()?).await?;
-    let policy = stage.gateway_policy("drain: {finish: nothing}\n");
+    let policy = stage.gateway_policy("drain: {longest_request: 600s, finish: nothing}\n");
     let rendered = stage.put(&policy).await?;
     let agent = stage.gateway(&[WITNESS]).await?;
     stage.answers(200).await?;

@@ -29,8 +29,13 @@ pub(super) async fn by_certificate() -> Outcome {
     app.apply(&objects(include_str!("objects/m5_service.yaml"), given)?).await?;
     let _proxies = (gateway(&trusted).await?, gateway(&stranger).await?);
     // Both gateways send https, because each trusts its client.
-    ensure_eq!(seen(&app, &trusted, "https").await?, "https", "behind the trusted gateway, https");
-    ensure_eq!(seen(&app, &trusted, "http").await?, "http", "behind the trusted gateway, http");
+    for proto in ["https", "http"] {
+        wait_for(PATIENCE, "the scheme behind the trusted gateway", async || {
+            ensure_eq!(seen(&app, &trusted, proto).await?, proto, "what the app sees");
+            Ok(())
+        })
+        .await?;
+    }
     let before = untrusted(&sidecar).await?;
     let through_stranger = seen(&app, &stranger, "https").await?;
     ensure!(untrusted(&sidecar).await? > before, "the stranger's certificate is trusted");

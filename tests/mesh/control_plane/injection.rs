@@ -1,6 +1,8 @@
 //! M6: the rendered settings of pods, through Istio's real webhook and the template of its own
 //! charts. No pod runs: the API server returns the pods that it would make.
 
+use tokio::sync::RwLock;
+
 use super::stage::{Stage, named};
 use crate::istio;
 use crate::objects::deployment;
@@ -143,8 +145,12 @@ async fn gateway(stage: &Stage) -> Outcome {
     Ok(())
 }
 
+/// Held while the template of all injected pods is changed.
+pub(super) static INJECTOR: RwLock<()> = RwLock::const_new(());
+
 /// `render lifecycle --for helm-values`, through Istio's installer.
 async fn whole_mesh(stage: &Stage, policy: &str) -> Outcome {
+    let _template = INJECTOR.write().await;
     let values = yaml(&stage.render(&["lifecycle", "--for", "helm-values"], policy)?)?;
     install(stage, &values).await?;
     let pods = [
@@ -163,6 +169,12 @@ async fn whole_mesh(stage: &Stage, policy: &str) -> Outcome {
     let outcome = wait_for(PATIENCE, "the template with our values", all).await;
     install(stage, &json!({})).await?;
     outcome?;
+    let own = async || {
+        let proxy = injected(stage, &template(pods[0].clone())).await?;
+        ensure_eq!(proxy["lifecycle"], Value::Null, "the former template");
+        Ok(())
+    };
+    wait_for(PATIENCE, "Istio's own template", own).await?;
     row(
         "M6",
         "`render lifecycle --for helm-values`, through Istio's installer",

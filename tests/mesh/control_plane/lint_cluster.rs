@@ -2,6 +2,7 @@
 //! in Istio's own settings, a pod from before the rendered hook is found, and nothing in its
 //! successor.
 
+use super::injection::INJECTOR;
 use super::stage::Stage;
 use crate::istio::ROOT;
 use crate::objects::{deployment, pod_of};
@@ -12,6 +13,7 @@ const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 
 pub(super) async fn of_injected_pods() -> Outcome {
     let stage = Stage::new("f5").await?;
+    let _template = INJECTOR.read().await;
     settings_have_their_label(&stage).await?;
     let workloads = [
         ("classic", json!({ NATIVE: "false" })),
@@ -84,7 +86,7 @@ fn findings(stage: &Stage) -> Outcome<Vec<(String, String)>> {
     let kubeconfig = stage.world.cluster.kubeconfig();
     let kubeconfig = kubeconfig.to_str().context("a path")?;
     let arguments = ["lint", "--cluster", "-n", "f5", "-o", "json", "--kubeconfig", kubeconfig];
-    let said = stage.laststream(&arguments, "")?;
+    let said = stage.laststream(&[&arguments[..], &["--request-timeout", "300s"]].concat(), "")?;
     ensure!(matches!(said.code, Some(0 | 1)), "{}", said.stderr);
     let said = said.json()?;
     let findings = said["findings"].as_array().context("findings")?.iter();

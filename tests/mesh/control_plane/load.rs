@@ -79,9 +79,11 @@ async fn ask(shared: Arc<Shared>, on_new_connections: bool) -> Outcome {
             }
             shared.waiting.fetch_sub(1, Ordering::AcqRel);
         }
-        client.request(&shared.request).await?.expect(200)?;
+        let response = client.request(&shared.request).await?.expect(200)?;
         shared.requests.fetch_add(1, Ordering::AcqRel);
-        if on_new_connections {
+        // A listener that is replaced closes its connections.
+        let closes = response.header("connection").as_deref() == Some("close");
+        if on_new_connections || closes {
             client = Client::connect(shared.to).await?;
         }
     }

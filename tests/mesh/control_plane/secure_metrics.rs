@@ -21,7 +21,7 @@ const MERGED: u16 = 15092;
 pub(super) async fn beside_a_gate() -> Outcome {
     let stage = Stage::new("m8").await?;
     stage.apply(&stage.sidecar_objects(free_port()?)?).await?;
-    stage.put(&stage.sidecar_policy("drain: {finish: nothing}\n")).await?;
+    stage.put(&stage.sidecar_policy("drain: {longest_request: 600s, finish: nothing}\n")).await?;
     let certificates = stage.user.path("certificates");
     fs::create_dir_all(&certificates)?;
     let agent = proxy(&stage, &certificates.display().to_string()).await?;
@@ -56,19 +56,19 @@ async fn proxy(stage: &Stage, certificates: &str) -> Outcome<Agent> {
     stage.proxy(&proxy).await
 }
 
-/// Both ports are scraped. The first scrape lacks the end of its request, and the second waits for
-/// the app, so both are in flight during the drain.
+/// Both ports are scraped. The scrapes lack the end of their requests, and the second waits for the
+/// app, so both are in flight during the drain.
 async fn held_scrapes(stage: &Stage, agent: &Agent, client: &Arc<ClientConfig>) -> Outcome {
-    let scrape = Request::get("/stats/prometheus");
+    let scrape = Request::get("/stats/prometheus").header("content-length", "1").bytes();
     let mut envoy = connect(ENVOY, client).await?;
-    envoy.send(&scrape.clone().header("content-length", "1").bytes()).await?;
+    envoy.send(&scrape).await?;
     let mut merged = connect(MERGED, client).await?;
-    merged.send(&scrape.bytes()).await?;
+    merged.send(&scrape).await?;
     stage.upstream.wait_held("scrape", 1, PATIENCE).await?;
     in_flight(agent).await?;
     stage.drain().await?;
-    let status = stage.status_with("state", "drained").await?;
-    ensure_eq!(status["count"], "exact", "{status}");
+    stage.status_with("state", "drained").await?;
+    stage.status_with("count", "exact").await?;
     in_flight(agent).await?;
     row(
         "M8",
@@ -77,6 +77,7 @@ async fn held_scrapes(stage: &Stage, agent: &Agent, client: &Arc<ClientConfig>) 
             `secure_merged_stats`, and the gate waits for neither",
     );
     envoy.send(b"x").await?;
+    merged.send(b"x").await?;
     stage.upstream.release("scrape");
     for (mut client, metric) in [(envoy, "envoy_server_live"), (merged, "istio_agent_")] {
         let page = client.response("GET").await?.expect(200)?.text();

@@ -189,6 +189,22 @@ impl Stage {
             .await
     }
 
+    /// Waits until every worker counts, by the counter of this name, and returns its value. A proxy
+    /// may start with what istiod had before the last push.
+    pub(crate) async fn counted_by_all(&self, agent: &Agent, counter: &str) -> Outcome<u64> {
+        const REQUESTS: u64 = 32;
+        wait_for(PATIENCE, counter, async || {
+            let before = agent.stat(counter).await?.context("no counter")?;
+            for _ in 0..REQUESTS {
+                self.get("/").await?.expect(200)?;
+            }
+            let after = agent.stat(counter).await?.unwrap_or_default();
+            ensure_eq!(after - before, REQUESTS, "requests that are counted");
+            Ok(after)
+        })
+        .await
+    }
+
     /// Sends more requests that the upstream holds, each on a separate connection.
     pub(crate) async fn hold(&self, held: &mut Vec<Client>, more: usize) -> Outcome {
         for _ in 0..more {

@@ -53,6 +53,5 @@ async fn object_of_pod(world: &World, deployment: &Value) -> Outcome {
     pod["spec"] = template["spec"].clone();
     pod["spec"]["nodeName"] = NODE.into();
     world.cluster.apply_all(&[pod]).await?;
-    let wait = ["wait", "--for=condition=Ready", "pod", GATEWAY, "--timeout=60s"];
-    world.cluster.run(&[&wait[..], &["--namespace", NAMESPACE]].concat()).await.map(drop)
+    world.cluster.hold("Ready", &["pod", GATEWAY, "--namespace", NAMESPACE]).await
 }

@@ -37,6 +37,10 @@ impl Endpoints {
         change(&mut locked(&self.0));
     }
 
+    fn has(&self, address: SocketAddr) -> bool {
+        locked(&self.0).contains(&address)
+    }
+
     fn any(&self) -> Option<SocketAddr> {
         fastrand::choice(locked(&self.0).iter()).copied()
     }
@@ -120,7 +124,12 @@ async fn client(endpoints: Endpoints, takes: Duration, over: Arc<AtomicBool>) ->
     while !over.load(Ordering::Relaxed) {
         let refused = fate.refused;
         match endpoints.any() {
-            Some(address) => fate.send(address, takes).await,
+            Some(address) => {
+                fate.send(address, takes).await;
+                if !endpoints.has(address) {
+                    fate.refused = refused; // a client that was late, and tries another
+                }
+            }
             None => fate.refused += 1,
         }
         if fate.refused > refused {

@@ -1,14 +1,20 @@
 //! G4: a response that takes longer than Envoy Gateway's own 15 s, without a policy and with the
 //! profile `streaming`.
 
+use tokio::time::timeout;
+
 use super::pod::{PORT, Pod};
 use super::world::{EDGE, World};
 use crate::seen::row;
 use kit::prelude::*;
+use kit::wait::ANSWER;
 use kit::wire::local;
 
 const GATEWAY: &str = "g4";
 const TAKES: Duration = Duration::from_secs(18);
+/// The statuses by Envoy Gateway's default, and by the profile.
+const CUT: u16 = 504;
+const WHOLE: u16 = 200;
 
 pub(super) async fn case() -> Outcome {
     let world = World::get().await?;
@@ -18,21 +24,42 @@ pub(super) async fn case() -> Outcome {
     let route = format!("httproute/{GATEWAY}");
     world.cluster.patch(EDGE, &route, &["--type=json", untimed]).await?;
     let own = world.deployment(GATEWAY, |_| true).await?;
-    let cut = status_of(world, &own).await?;
+    status_of(world, &upstream, &own, CUT).await?;
     world.put(GATEWAY, "profile: streaming\n").await?;
     let has_volume = |pod: &Value| pod["volumes"].to_string().contains("image");
-    let whole = status_of(world, &world.deployment(GATEWAY, has_volume).await?).await?;
-    for (what, status) in [("nothing", cut), ("`profile: streaming`", whole)] {
+    let deployment = world.deployment(GATEWAY, has_volume).await?;
+    status_of(world, &upstream, &deployment, WHOLE).await?;
+    for (what, status) in [("nothing", CUT), ("`profile: streaming`", WHOLE)] {
         let what = format!("a response of {} s, {what}", TAKES.as_secs());
         row("G4", what, format!("{status}"));
     }
-    ensure_eq!((cut, whole), (504, 200), "by Envoy Gateway's default, and by the profile");
     Ok(())
 }
 
-/// The status of the slow response through a pod of this Deployment.
-async fn status_of(world: &World, deployment: &Value) -> Outcome<u16> {
+/// Waits until the slow response has this status through a pod of this Deployment. Envoy may get
+/// the change of the route a little later.
+async fn status_of(
+    world: &World,
+    upstream: &Upstream,
+    deployment: &Value,
+    expected: u16,
+) -> Outcome {
     let _pod = Pod::serving(world, deployment).await?;
-    let mut client = Client::connect(local(PORT)).await?.patience(2 * TAKES);
-    Ok(client.get(&format!("/delay/{}", TAKES.as_millis())).await?.status)
+    wait_for(PATIENCE, "the status", async || {
+        let key = format!("slow-{}", fastrand::u64(..));
+        let mut client = Client::connect(local(PORT)).await?.patience(TAKES + ANSWER);
+        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
+        upstream.wait_held(&key, 1, PATIENCE).await?;
+        let answer = match timeout(TAKES, client.response("GET")).await {
+            Ok(early) => early?,
+            Err(_) if expected == CUT => client.response("GET").await?,
+            Err(_) => {
+                upstream.release(&key);
+                client.response("GET").await?
+            }
+        };
+        ensure_eq!(answer.status, expected, "the status");
+        Ok(())
+    })
+    .await
 }

@@ -42,7 +42,8 @@ pub(crate) async fn case() -> Outcome {
         ("Healthy", 1, 0, &["all new pods are available; old pods still end", held]),
         ("Degraded", 1, 1, &["rollout/web: it is degraded: in words"]),
     ] {
-        says(world, phase, replicas, code, words).await?;
+        let look = async || says(world, phase, replicas, code, words).await;
+        wait_for(PATIENCE, phase, look).await?; // on a busy machine a gate may be late
     }
     let free = json!({ "metadata": { "finalizers": null } }).to_string();
     world.cluster.patch(NAMESPACE, "pod/web-old", &["--type=merge", "--patch", &free]).await?;

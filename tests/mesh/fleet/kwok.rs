@@ -35,7 +35,8 @@ pub(crate) async fn start(cluster: &Cluster, port: u16, to: SocketAddr) -> Outco
         command.arg("--config").arg(file);
     }
     command.args(["--manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake"]);
-    command.args(["--node-lease-duration-seconds", "40"]);
+    // With leases, KWOK never looks again at a pod that comes before it has its node's lease.
+    command.args(["--node-lease-duration-seconds", "0"]);
     command.args(["--node-ip", ADDRESS, "--node-port", &PORT.to_string()]);
     let mut program = Program::start("kwok", command, &folder)?;
     let server = SocketAddr::new(ADDRESS.parse::<IpAddr>()?, PORT);
@@ -64,6 +65,5 @@ pub(crate) fn node(name: &str, range: &str) -> Value {
 
 /// Waits until KWOK has made all nodes ready.
 pub(crate) async fn nodes_ready(cluster: &Cluster) -> Outcome {
-    let wait = ["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=300s"];
-    cluster.run(&wait).await.map(drop)
+    cluster.hold("Ready", &["nodes", "--all"]).await
 }

@@ -24,6 +24,17 @@ pub(super) async fn laststream(
     world.cluster.laststream(&[arguments, &whose].concat()).await
 }
 
+/// Runs `laststream` as the operator until it ends well, because on a busy machine a pod may be
+/// late with its answer.
+pub(super) async fn succeeds(
+    world: &World,
+    namespace: &str,
+    arguments: &[&str],
+) -> Outcome<CommandOutput> {
+    let run = async || laststream(world, namespace, arguments).await?.expect(0);
+    wait_for(PATIENCE, &arguments.join(" "), run).await
+}
+
 /// Creates a namespace, and a node whose pods get addresses of this range.
 pub(super) async fn place(world: &World, namespace: &str, node: &str, range: &str) -> Outcome {
     world.cluster.namespace(namespace).await?;
@@ -52,8 +63,7 @@ pub(super) fn pod(namespace: &str, node: &str, name: &str, annotations: &Value) 
 /// Waits until KWOK runs all pods of the namespace, and serves statistics at their addresses:
 /// without the module for those with the label `app` of `gone`.
 pub(super) async fn serve(world: &World, namespace: &str) -> Outcome {
-    let wait = ["wait", "--for=condition=Ready", "pods", "--all", "--timeout=60s"];
-    world.cluster.run(&[&wait[..], &["--namespace", namespace]].concat()).await?;
+    world.cluster.hold("Ready", &["pods", "--all", "--namespace", namespace]).await?;
     let said = world.cluster.get(namespace, "pods").await?;
     let index = |wanted| (0..100).find(|index| Kind::of(*index) == wanted).context("a kind");
     let (serving, without) = (index(Kind::Serving)?, index(Kind::Without)?);

@@ -18,8 +18,8 @@ const PODS: &str = "/api/v1/namespaces/many/pods";
 /// How many objects are written at a time.
 const AT_A_TIME: usize = 32;
 const ON_A_NODE: usize = 100;
-/// The limit for KWOK to run all pods.
-const SETTLED: Duration = Duration::from_secs(900);
+/// The limit for everything that concerns all pods: KWOK must run them, and a command ask them.
+pub(super) const SETTLED: Duration = Duration::from_secs(900);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The output format: a pod in each line with its name, its address, and whether it is ready.
 const LINES: &str = "jsonpath={range .items[*]}{.metadata.name} {.status.podIP} \
@@ -91,7 +91,7 @@ pub(super) async fn create(
     let nodes: Vec<Value> = (from / ON_A_NODE..to.div_ceil(ON_A_NODE)).map(node).collect();
     cluster.apply_all(&nodes).await?;
     kwok::nodes_ready(cluster).await?;
-    each(from..to, async |index| send(client, "POST", PODS, &pod(index)).await.map(drop)).await?;
+    each(from..to, async |index| send(client, "POST", PODS, &pod(index)).await).await?;
     let look = async || {
         tokio::time::sleep(PAUSE).await;
         addresses(cluster, client, to).await
@@ -100,7 +100,7 @@ pub(super) async fn create(
     let terminating = (from..to).filter(|index| Kind::of(*index) == Kind::Terminating);
     each(terminating, async |index| {
         let path = format!("{PODS}/{}", name(index));
-        send(client, "DELETE", &path, &Value::Null).await.map(drop)
+        send(client, "DELETE", &path, &Value::Null).await
     })
     .await?;
     Ok(addresses)
@@ -138,6 +138,9 @@ async fn addresses(
     }
     // KWOK gives a few of 10,000 pods an address that another pod has.
     for index in &doubles {
+        let free = json!({ "metadata": { "finalizers": null } }).to_string();
+        let pod = format!("pod/{}", name(*index));
+        cluster.patch(NAMESPACE, &pod, &["--type=merge", "--patch", &free]).await?;
         let path = format!("{PODS}/{}?gracePeriodSeconds=0", name(*index));
         send(client, "DELETE", &path, &Value::Null).await?;
     }

@@ -81,17 +81,25 @@ impl World {
     }
 }
 
-/// Sends a request to the API server, which must succeed, and returns the answer. A null body is
-/// not sent.
+/// Sends a request to the API server until it has succeeded. A null body is not sent. On a busy
+/// machine an answer may get lost: what is there, or has gone, needs no second request.
 pub(super) async fn send(
     client: &fleet::Cluster,
     method: &str,
     path: &str,
     body: &Value,
-) -> Outcome<String> {
-    let request = Request::builder().method(method).uri(path);
-    let request = request.header("content-type", "application/json");
-    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    let request = request.body(body)?;
-    client.client().request_text(request).await.map_err(Error::msg)
+) -> Outcome {
+    wait_for(PATIENCE, path, async || {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("content-type", "application/json");
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let failure = match client.client().request_text(request.body(body)?).await {
+            Ok(_) => return Ok(()),
+            Err(failure) => failure.to_string(),
+        };
+        let done = if method == "POST" { "already exists" } else { "not found" };
+        ensure!(failure.contains(done), "{failure}");
+        Ok(())
+    })
+    .await
 }

@@ -48,7 +48,8 @@ impl SetUp {
     }
 
     fn workload(&self) -> Workload<'static> {
-        Workload::gateway(NAMESPACE, self.gateway)
+        let drain = Some(json!({ "deadline": "600s" }));
+        Workload { drain, ..Workload::gateway(NAMESPACE, self.gateway) }
     }
 
     /// Its pod. istiod may inject a pod before it has taken over the [`SetUp::proxy_config`]; such
@@ -114,8 +115,10 @@ async fn says(world: &World, set_up: &SetUp, pod: &str) -> Outcome<String> {
 }
 
 async fn drains(world: &World, set_up: &SetUp, pod: &str) -> Outcome {
-    world.cluster.laststream(&["drain", pod, "-n", NAMESPACE, "--yes"]).await?.expect(0)?;
-    let wait = ["wait", pod, "-n", NAMESPACE, "--timeout", "60s"];
+    let drain = ["drain", pod, "-n", NAMESPACE, "--yes"];
+    let begins = async || world.cluster.laststream(&drain).await?.expect(0).map(drop);
+    wait_for(PATIENCE, "a drain that begins", begins).await?;
+    let wait = ["wait", pod, "-n", NAMESPACE, "--timeout", "300s"];
     world.cluster.laststream(&wait).await?.expect(0)?;
     row("F4", format!("`drain` and `wait` of a gateway with {}", set_up.why), "drained");
     Ok(())

@@ -33,10 +33,12 @@ pub(crate) async fn case() -> Outcome {
     tokio::time::sleep(LATER).await;
     let quit = ["pilot-agent", "request", "POST", "quitquitquit"];
     // The connection may break off, because the agent ends with its Envoy.
-    world.exec(NAMESPACE, &pod.name, &quit).await?;
+    while !request.is_finished() {
+        world.exec(NAMESPACE, &pod.name, &quit).await?;
+    }
     let (answer, _) = request.await?;
     ensure!(answer.is_err(), "the request survives its proxy: {answer:?}");
-    let (gone, last) = world.pods.gone(NAMESPACE, &pod.name, DEADLINE).await?;
+    let (gone, last) = world.pods.gone(NAMESPACE, &pod.name).await?;
     let gone = gone - deleted;
     let statuses = last["status"]["initContainerStatuses"].as_array().context("statuses")?;
     let proxy = statuses.iter().find(|status| status["name"] == "istio-proxy");

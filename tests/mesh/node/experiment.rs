@@ -1,16 +1,17 @@
 //! N1: the experiment of `laststream demo`: a request of 10 s, whose pod is deleted after 1 s;
 //! without any hook, with Istio's own means, and with the rendered hook.
 
-use super::lane::{Lane, Seen, side_by_side, task};
+use super::lane::{Lane, OUTLASTS_ALL, Seen, side_by_side, task};
 use super::workload::{Proxy, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
 
 const REQUEST: Duration = Duration::from_secs(10);
-const GRACE: Duration = Duration::from_secs(30);
+/// The rendered grace period. Nothing waits for it, so it may be long, for a slow machine.
+const GRACE: Duration = Duration::from_secs(120);
 /// The grace period of the pod that ends only when it is over.
-const SHORT_GRACE: u32 = 20;
+const SHORT_GRACE: u32 = 40;
 
 /// The namespaces without laststream and with the rendered hook.
 const BARE: &str = "bare";
@@ -54,7 +55,7 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
         what,
         workload: Workload {
             proxy,
-            drain: (namespace == KEPT).then(|| json!({})),
+            drain: (namespace == KEPT).then(|| json!({ "grace_period": "120s" })),
             ..Workload::app(namespace, name)
         },
         request: REQUEST,
@@ -62,6 +63,7 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
         through: host.map(|host| (front, host)),
         ..Lane::default()
     };
+    let lost = |lane: Lane| Lane { request: OUTLASTS_ALL, ..lane };
     let what = "a gateway with EXIT_ON_ZERO and an idle connection";
     let mut zero = lane(what, BARE, "zero", Gateway, None);
     zero.workload.grace = SHORT_GRACE;
@@ -73,11 +75,11 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
         }"#
     });
     vec![
-        lane("a classic sidecar, nothing", BARE, "classic", Classic, Some("c.bare")),
+        lost(lane("a classic sidecar, nothing", BARE, "classic", Classic, Some("c.bare"))),
         lane("a classic sidecar, the rendered hook", KEPT, "classic", Classic, Some("c.kept")),
         lane("a native sidecar, Istio's own hook", BARE, "native", Native, Some("n.bare")),
         lane("a native sidecar, the rendered hook", KEPT, "native", Native, Some("n.kept")),
-        lane("a gateway with an idle connection, nothing", BARE, "gateway", Gateway, None),
+        lost(lane("a gateway with an idle connection, nothing", BARE, "gateway", Gateway, None)),
         lane(
             "a gateway with an idle connection, the rendered hook",
             KEPT,

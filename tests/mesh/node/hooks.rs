@@ -2,7 +2,7 @@
 //! restarts.
 
 use super::image::LASTSTREAM;
-use super::lane::{Lane, Meanwhile, Seen, side_by_side, task};
+use super::lane::{Lane, Meanwhile, OUTLASTS_ALL, Seen, side_by_side, task};
 use super::plain;
 use super::workload::{Workload, routes};
 use super::world::World;
@@ -11,22 +11,19 @@ use kit::prelude::*;
 
 const NAMESPACE: &str = "hooks";
 const REQUEST: Duration = Duration::from_secs(10);
-/// Longer than deadline and grace period of the lanes that lose the request.
-const LONG_REQUEST: Duration = Duration::from_secs(25);
-const GRACE: Duration = Duration::from_secs(30);
+/// The grace period of most lanes, and the deadline in it. Nothing waits for them, so they may be
+/// long, for a slow machine.
+const GRACE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(113);
 
 /// The others that run alone take their turns first, so that fewer pods are still ending.
 const TURN: Duration = Duration::from_secs(1);
 
-/// The lane whose Deployment has a shorter grace period than rendered; its gate has the default
-/// deadline.
+/// The lane whose Deployment has a shorter grace period than rendered.
 const LATE: &str = "late";
 const LATE_GRACE: u32 = 8;
-const DEADLINE: Duration = Duration::from_secs(23);
 
-/// N1 covers the rendered hook, `pilot-agent wait`; here, too, all lanes but two use it. It runs
-/// without other cases, because a rendered grace period has 2 s to spare, and a node that starts
-/// the pods of all cases needs more.
+/// N1 covers the rendered hook, `pilot-agent wait`; here, too, all lanes but two use it.
 pub(crate) async fn case() -> Outcome {
     tokio::time::sleep(TURN).await;
     let (world, _turn) = World::alone().await?;
@@ -45,25 +42,25 @@ pub(crate) async fn case() -> Outcome {
 }
 
 fn gateway(what: &'static str, namespace: &'static str, name: &'static str) -> Lane {
-    let workload = Workload::gateway(namespace, name);
+    let drain = Some(json!({ "grace_period": format!("{}s", GRACE.as_secs()) }));
+    let workload = Workload { drain, ..Workload::gateway(namespace, name) };
     Lane { what, workload, request: REQUEST, ..Lane::default() }
 }
 
 fn lanes() -> Vec<Lane> {
     let mut own = gateway("`laststream prestop`", NAMESPACE, "own-wait");
     own.workload.proxy_hook = Some(
-        json!({ "preStop": { "exec": { "command": [LASTSTREAM, "prestop", "--timeout=25s"] } } }),
+        json!({ "preStop": { "exec": { "command": [LASTSTREAM, "prestop", "--timeout=114s"] } } }),
     );
-    let mut early =
-        gateway("a request of 25 s, a deadline of 5 s, a grace period of 12 s", NAMESPACE, "early");
-    early.workload.drain = Some(json!({ "deadline": "5s" }));
-    early.request = LONG_REQUEST;
-    let mut late =
-        gateway("a request of 25 s, a deadline of 23 s in a grace period of 8 s", NAMESPACE, LATE);
+    let mut early = gateway("a request that outlasts the deadline of 5 s", NAMESPACE, "early");
+    early.workload.drain = Some(json!({ "deadline": "5s", "grace_period": "60s" }));
+    early.request = OUTLASTS_ALL;
+    let what = "a request that outlasts the grace period of 8 s, and a deadline of 113 s";
+    let mut late = gateway(what, NAMESPACE, LATE);
     late.workload.grace_afterwards = Some(LATE_GRACE);
-    late.request = LONG_REQUEST;
-    let mut twice =
-        gateway("deleted again after 2 s, with a grace period of 5 s", NAMESPACE, "twice");
+    late.request = OUTLASTS_ALL;
+    let what = "deleted again in the drain, with a grace period of 5 s";
+    let mut twice = gateway(what, NAMESPACE, "twice");
     twice.meanwhile = Meanwhile::SecondDelete;
     vec![own, early, late, twice]
 }
@@ -113,8 +110,7 @@ pub(crate) async fn restart() -> Outcome {
     world.cluster.injected_namespace("restart").await?;
     let routes = routes("restart", "restart", &[("kept.test", "backend.default")]);
     world.cluster.apply_all(&routes).await?;
-    let mut lane =
-        gateway("kubelet killed 2 s into the hook, and back 2 s later", "restart", "restart");
+    let mut lane = gateway("kubelet killed in the hook, and back 2 s later", "restart", "restart");
     lane.meanwhile = Meanwhile::KubeletRestart;
     let seen = side_by_side(vec![task(world, lane)]).await?;
     seen.iter().for_each(|seen| row("N3", seen.what, seen.words()));

@@ -101,8 +101,12 @@ impl Job {
         let ended = wait_for(PATIENCE, self.what, ended).await;
         let log = self.log(world).await;
         let ended = ended.with_context(|| log.clone())?;
-        let pod = self.pod(world)?;
-        let code = exit_code(&pod, "work").context("no exit code")?;
+        // The watch of pods may be behind that of Jobs.
+        let code = async || {
+            let pod = self.pod(world)?;
+            Ok((exit_code(&pod, "work").context("no exit code")?, pod))
+        };
+        let (code, pod) = wait_for(PATIENCE, "its exit code", code).await?;
         let proxy =
             exit_code(&pod, "istio-proxy").map_or("nothing".into(), |code| code.to_string());
         row(

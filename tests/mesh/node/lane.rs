@@ -13,8 +13,8 @@ use super::world::World;
 use kit::h1;
 use kit::prelude::*;
 
-/// How long a client waits for the answer beyond the time of its request.
-const BEYOND: Duration = Duration::from_secs(20);
+/// The time of a request that is to be lost.
+pub(super) const OUTLASTS_ALL: Duration = Duration::from_secs(300);
 /// The time from the request to the deletion of its pod.
 const BEFORE: Duration = Duration::from_secs(1);
 
@@ -23,7 +23,7 @@ const BEFORE: Duration = Duration::from_secs(1);
 pub(crate) struct Lane {
     pub(crate) what: &'static str,
     pub(crate) workload: Workload<'static>,
-    /// How long the request lasts: from [`BEFORE`] the deletion.
+    /// How long the request lasts: from [`BEFORE`] the deletion, without what happens meanwhile.
     pub(crate) request: Duration,
     /// Whether a second connection stays open without further requests.
     pub(crate) idle_connection: bool,
@@ -157,11 +157,11 @@ impl Lane {
         let namespace = self.workload.namespace;
         let log = follow(world, namespace, &pod.name);
         let deleted = workload::delete(world, namespace, &pod.name, &[]).await?;
-        let request = end(request, self.request - BEFORE);
         self.meanwhile.happen(world, namespace, &pod.name).await?;
+        let request = end(request, self.request - BEFORE);
         let (answer, at) = request.await?;
         let status = self.gate_status(world, &pod).await;
-        let (gone, last) = world.pods.gone(namespace, &pod.name, Duration::from_secs(90)).await?;
+        let (gone, last) = world.pods.gone(namespace, &pod.name).await?;
         drop(idle);
         let proxy = if self.workload.proxy == Proxy::None { "envoy" } else { "istio-proxy" };
         Ok(Seen {
@@ -177,10 +177,9 @@ impl Lane {
 
 impl Meanwhile {
     async fn happen(self, world: &World, namespace: &str, pod: &str) -> Outcome {
-        if self == Self::Nothing {
-            return Ok(());
+        if self != Self::Nothing {
+            draining(world, namespace, pod).await?;
         }
-        tokio::time::sleep(Duration::from_secs(2)).await;
         match self {
             Self::Nothing => Ok(()),
             Self::SecondDelete => {
@@ -193,6 +192,17 @@ impl Meanwhile {
             }
         }
     }
+}
+
+/// Waits until the pod's gate drains, in kubelet's hook.
+async fn draining(world: &World, namespace: &str, pod: &str) -> Outcome {
+    wait_for(PATIENCE, "the drain", async || {
+        let said = world.exec(namespace, pod, &[LASTSTREAM, "status", "-o", "json"]).await?;
+        let status = said.expect(0)?.json()?;
+        ensure_eq!(status["state"], "draining", "{status}");
+        Ok(())
+    })
+    .await
 }
 
 /// The body of a request. The client sends it last and the app waits for it, so a request in
@@ -211,7 +221,7 @@ pub(super) async fn begin(to: SocketAddr, host: &str) -> Outcome<Client> {
 /// which it ended.
 pub(super) fn end(client: Client, time: Duration) -> JoinHandle<(Result<u16, String>, Instant)> {
     tokio::spawn(async move {
-        let mut client = client.patience(time + BEYOND);
+        let mut client = client.patience(time + PATIENCE);
         let exchange = async {
             if let Ok(early) = timeout(time, client.response("POST")).await {
                 return early;

@@ -1,16 +1,12 @@
 //! An Envoy without a mesh in a pod. Its hook is kubelet's own request to the gate on the pod's
 //! address.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use super::image::{IMAGE, MODULE};
 use super::lane::{Lane, Seen};
 use super::machine::NAME;
 use super::workload::{GATEWAY, Workload};
 use super::world::World;
-use kit::{Context as _, Outcome};
+use kit::prelude::*;
 
 pub(super) const GATE: u16 = 16091;
 pub(super) const SECRET_HEADER: &str = "x-laststream-secret";
@@ -21,7 +17,7 @@ const APP_AT: &str = "127.0.0.1:8000";
 fn bootstrap(world: &World) -> Outcome<String> {
     let policy = json!({
         "placement": { "envoy": { "listen": format!("0.0.0.0:{GATEWAY}"), "app": APP_AT } },
-        "drain": { "finish": "quit" },
+        "drain": { "finish": "quit", "grace_period": "120s" },
     });
     let text = world.render_with(&["envoy"], &policy, MODULE)?;
     let mut bootstrap: Value = serde_saphyr::from_str(&text)?;
@@ -52,6 +48,9 @@ pub(super) async fn create(
     name: &str,
     fields: &[(&str, Value)],
 ) -> Outcome {
+    // The API server admits no pod before; a Deployment would try again.
+    let account = async || world.cluster.get(namespace, "serviceaccount/default").await.map(drop);
+    wait_for(PATIENCE, "the service account", account).await?;
     let config = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": name, "namespace": namespace },
@@ -77,7 +76,7 @@ pub(super) async fn create(
             "labels": { "app": name, "sidecar.istio.io/inject": "false" },
         },
         "spec": {
-            "nodeName": NAME, "terminationGracePeriodSeconds": 30, "containers": [app, envoy],
+            "nodeName": NAME, "terminationGracePeriodSeconds": 120, "containers": [app, envoy],
             "volumes": [{ "name": "config", "configMap": { "name": name } }],
         },
     });

@@ -113,7 +113,7 @@ async fn restart(world: &'static World, way: &'static Way) -> Outcome<Seen> {
     sleep(OLD).await;
     let began = Instant::now();
     world.restart(namespace, GATEWAY).await?;
-    world.pods.gone(namespace, &old.name, Duration::from_secs(120)).await?;
+    world.pods.gone(namespace, &old.name).await?;
     pages.all_back().await.with_context(|| way.what.to_owned())?;
     sleep(OLD).await; // the new connections must stay open
     let pages = pages.now();

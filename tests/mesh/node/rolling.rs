@@ -39,7 +39,7 @@ pub(super) async fn know_the_way(gateway: &Workload<'_>, world: &World) -> Outco
     let pods = gateway.ready(world).await?;
     for to in pods.iter().map(Pod::listener) {
         let look = async || once(to, &Request::get("/").host(HOST)).await?.expect(200).map(drop);
-        wait_for(Duration::from_secs(60), "the way to the app", look).await?;
+        wait_for(PATIENCE, "the way to the app", look).await?;
     }
     Ok(pods)
 }
@@ -64,16 +64,16 @@ pub(super) async fn create_behind(
     know_the_way(gateway, world).await
 }
 
-/// The app behind the gateway. In all runs its hook lets it take requests for 3 s after the
+/// The app behind the gateway. In all runs its hook lets it take requests for 10 s after the
 /// deletion, until gateways and sidecars know that the pod leaves.
 pub(super) fn app(namespace: &'static str, drain: Option<Value>) -> Workload<'static> {
-    let app_hook = Some(json!({ "preStop": { "sleep": { "seconds": 3 } } }));
+    let app_hook = Some(json!({ "preStop": { "sleep": { "seconds": 10 } } }));
     let app = Workload::app(namespace, "app");
     Workload { proxy: Proxy::Classic, replicas: 3, app_hook, drain, ..app }
 }
 
 async fn run(world: &'static World, namespace: &'static str, kept: bool) -> Outcome<Run> {
-    let drain = || kept.then(|| json!({ "longest_request": "8s" }));
+    let drain = || kept.then(|| json!({ "longest_request": "30s" }));
     let app = app(namespace, drain());
     let gateway =
         Workload { replicas: 2, drain: drain(), ..Workload::gateway(namespace, "gateway") };
@@ -107,7 +107,7 @@ pub(super) async fn under_load(
         ensure!(load.requests() >= ENOUGH, "{} requests", load.requests());
         Ok(())
     };
-    wait_for(Duration::from_secs(120), "enough requests", enough).await?;
+    wait_for(PATIENCE, "enough requests", enough).await?;
     let tally = load.finish().await?;
     let seen = format!(
         "{} requests, {} of them WebSockets, in {:.0} s: {} lost",

@@ -22,7 +22,8 @@ pub(crate) async fn deletion_cost() -> Outcome {
     for (pod, streams) in pods.iter().zip(STREAMS) {
         for _ in 0..streams {
             let mut client = Client::connect(pod.listener()).await?;
-            client.send(&Request::get("/takes/120000").host(HOST).bytes()).await?;
+            // The app waits for the body.
+            client.send(&Request::post("/", b"done").host(HOST).head_bytes()).await?;
             held.push(client);
         }
     }
@@ -37,7 +38,11 @@ pub(crate) async fn deletion_cost() -> Outcome {
         Ok(())
     };
     wait_for(PATIENCE, "the costs of 0, 3, 50 and 200 streams", written).await?;
-    world.cluster.laststream(&verb).await?.expect(0)?.stderr_contains("nothing to write")?;
+    let kept = async || {
+        let said = world.cluster.laststream(&verb).await?.expect(0)?;
+        said.stderr_contains("nothing to write").map(drop)
+    };
+    wait_for(PATIENCE, "costs that stay", kept).await?;
     world.cluster.run(&["scale", "-n", "scaled", "deployment/edge", "--replicas=2"]).await?;
     let mut busy: Vec<&str> = pods[2..].iter().map(|pod| pod.name.as_str()).collect();
     busy.sort_unstable();

@@ -102,7 +102,7 @@ async fn restart(world: &'static World, way: &'static Way) -> Outcome<Seen> {
         tokio::time::sleep(BEFORE).await;
         let begun = Instant::now();
         world.restart(namespace, GATEWAY).await?;
-        world.pods.gone(namespace, &old.name, Duration::from_secs(180)).await?;
+        world.pods.gone(namespace, &old.name).await?;
         Ok::<_, Error>(begun.elapsed())
     };
     let (stream, gone) = tokio::join!(stream, stop);

@@ -21,7 +21,8 @@ use kit::registry::real::{Registry, Settings};
 use kit::registry::sha256;
 
 const NAMESPACE: &str = "volumes";
-const GRACE: Duration = Duration::from_secs(30);
+/// Nothing waits for it, so it may be long, for a slow machine.
+const GRACE: Duration = Duration::from_secs(120);
 /// A lower bound for a hook that no gate answers: it runs for a second longer than the gate's
 /// deadline.
 const HOOK: Duration = Duration::from_secs(20);
@@ -116,7 +117,10 @@ fn lanes(module: &str, other: &str, front: SocketAddr) -> Vec<Lane> {
             proxy,
             module: Some(module.to_owned()),
             mounted: name != "fetched",
-            drain: Some(json!({})),
+            drain: Some(match name {
+                "fetched" => json!({}),
+                _ => json!({ "grace_period": "120s" }),
+            }),
             ..Workload::app(NAMESPACE, name)
         },
         request: Duration::from_secs(10),
@@ -157,8 +161,8 @@ async fn has_counter(world: &World, pod: &Pod) -> Outcome<bool> {
 }
 
 async fn counts(world: &World, lane: &Lane) -> Outcome {
-    let pod = lane.workload.pod(world).await?;
     let exact = async || {
+        let pod = lane.workload.pod(world).await?; // a watch may still have a pod that is deleted
         let status = status(world, &pod).await?.expect(0)?.json()?;
         ensure_eq!(status["count"], "exact", "{}: {status}", lane.what);
         ensure!(has_counter(world, &pod).await?, "{}: no counter", lane.what);
@@ -169,10 +173,14 @@ async fn counts(world: &World, lane: &Lane) -> Outcome {
 
 /// Checks that the gate refuses requests, because the agent could not fetch the module.
 async fn refuses(world: &World, lane: &Lane) -> Outcome {
-    let pod = lane.workload.pod(world).await?;
-    let said = status(world, &pod).await?;
-    ensure!(said.stderr.contains("403"), "{}: {said:?}", lane.what);
-    ensure!(!has_counter(world, &pod).await?, "{}: streams are counted", lane.what);
+    let look = async || {
+        let pod = lane.workload.pod(world).await?;
+        let said = status(world, &pod).await?;
+        ensure!(said.stderr.contains("403"), "{}: {said:?}", lane.what);
+        ensure!(!has_counter(world, &pod).await?, "{}: streams are counted", lane.what);
+        Ok(())
+    };
+    wait_for(PATIENCE, "a gate that refuses", look).await?;
     let said = "the gate answers 403, requests pass uncounted";
     row("V1", "registry away, pods new: fetched by Istio's agent", said);
     row("V1", "registry away, pods new: image volumes", "`laststream status`: count exact");

@@ -63,15 +63,10 @@ impl Watch {
     }
 
     /// Waits until an object is deleted; returns the time and its last state.
-    pub(crate) async fn gone(
-        &self,
-        namespace: &str,
-        name: &str,
-        limit: Duration,
-    ) -> Outcome<(Instant, Value)> {
+    pub(crate) async fn gone(&self, namespace: &str, name: &str) -> Outcome<(Instant, Value)> {
         let name = format!("{namespace}/{name}");
         let look = async || locked(&self.seen).gone.get(&name).cloned().context("still there");
-        wait_for(limit, &format!("{name} to be gone"), look).await
+        wait_for(PATIENCE, &format!("{name} to be gone"), look).await
     }
 }
 

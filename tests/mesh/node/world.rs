@@ -151,7 +151,7 @@ impl World {
     /// Waits until a Deployment has only new pods.
     pub(crate) async fn rolled(&self, namespace: &str, deployment: &str) -> Outcome {
         let status = ["rollout", "status", "--namespace", namespace, "deployment", deployment];
-        self.cluster.run(&[&status[..], &["--timeout=180s"]].concat()).await.map(drop)
+        self.cluster.run_patiently(&status).await
     }
 }
 

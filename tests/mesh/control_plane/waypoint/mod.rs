@@ -7,6 +7,8 @@ pub(super) mod traffic;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use tokio::sync::RwLock;
+
 use super::gateway_api::{hook, template};
 use super::stage::{Stage, named};
 use crate::agent::{Agent, Proxy};
@@ -80,8 +82,12 @@ async fn plugin_in_xds(stage: &Stage) -> Outcome {
     Ok(())
 }
 
+/// Held while all waypoints get something of the class.
+static CLASS: RwLock<()> = RwLock::const_new(());
+
 /// The default of the class, and the plugin for all waypoints.
 async fn by_class(first: &Stage) -> Outcome {
+    let _class = CLASS.write().await;
     let policy = format!(
         "name: w1-class\nmodule: {}\nplacement: {{waypoint: {{class: istio-waypoint}}}}\n\
          drain: {{longest_request: 50s}}\n",
@@ -202,8 +208,6 @@ async fn agent(stage: &Stage, template: &Value, more: &[Value]) -> Outcome<Agent
     stage.proxy(&proxy).await
 }
 
-/// How long istiod may take to find the services of a new waypoint, while other cases run.
-const KNOWN: Duration = Duration::from_secs(90);
 /// The time after which the app is changed, so that istiod computes the listeners again.
 const UNCHANGED: Duration = Duration::from_secs(15);
 
@@ -212,7 +216,7 @@ const UNCHANGED: Duration = Duration::from_secs(15);
 /// else changes.
 async fn listeners(stage: &Stage) -> Outcome<Vec<Value>> {
     let mut changed = Instant::now();
-    wait_for(KNOWN, "istiod's listeners for the waypoint", async || {
+    wait_for(PATIENCE, "istiod's listeners for the waypoint", async || {
         if changed.elapsed() >= UNCHANGED {
             changed = Instant::now();
             change_app(stage).await?;
