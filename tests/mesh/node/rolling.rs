@@ -64,10 +64,10 @@ pub(super) async fn create_behind(
     know_the_way(gateway, world).await
 }
 
-/// The app behind the gateway. In all runs its hook lets it take requests for 10 s after the
+/// The app behind the gateway. In all runs its hook lets it take requests for 5 s after the
 /// deletion, until gateways and sidecars know that the pod leaves.
 pub(super) fn app(namespace: &'static str, drain: Option<Value>) -> Workload<'static> {
-    let app_hook = Some(json!({ "preStop": { "sleep": { "seconds": 10 } } }));
+    let app_hook = Some(json!({ "preStop": { "sleep": { "seconds": 5 } } }));
     let app = Workload::app(namespace, "app");
     Workload { proxy: Proxy::Classic, replicas: 3, app_hook, drain, ..app }
 }
