@@ -12,7 +12,7 @@ counted() {
     "$@" 2>&1 | tee "$log" || status=$?
     read -r passed failed ignored < <(awk 'sub(/.*test result: [A-Za-z]+\. /, "") { passed += $1; failed += $3; ignored += $5 } END { print passed + 0, failed + 0, ignored + 0 }' "$log")
     if [[ $failed -gt 0 ]]; then
-        awk '/^failures:$/ { is_on = 1 } /^test result: / { is_on = 0 } is_on' "$log" >>"$work/failed-$step"
+        awk '/^failures:$/ { is_on = 1 } /^test result: FAILED/ { is_on = 0 } is_on' "$log" >>"$work/failed-$step"
     fi
     rm "$log"
     echo "$passed $failed $ignored" >>"$work/results"

@@ -21,7 +21,7 @@ const API: &str = "https://127.0.0.1:6443";
 const ETCD: &str = "http://127.0.0.1:2379";
 const ETCD_PEERS: &str = "http://127.0.0.1:2380";
 
-/// What `kubectl` says when nothing was done because a part of the cluster did not answer in time.
+/// What `kubectl` says when a part of the cluster did not answer in time, and refused nothing.
 const TOO_SLOW: [&str; 2] = ["TLS handshake timeout", "failed calling webhook"];
 const TRIES: u32 = 5;
 

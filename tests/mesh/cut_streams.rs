@@ -45,6 +45,7 @@ impl Gateway<'_> {
         let look = async || self.predicted_while_young(change).await;
         let all = format!("all streams before {what}");
         let (predicted, mut older, younger) = wait_for(PATIENCE, &all, look).await?;
+        ensure_eq!(predicted, if change.replaces() { OLDER } else { 0 }, "predicted for {what}");
         self.cluster.apply_all(slice::from_ref(&change.new)).await?;
         self.arrived(change).await?;
         let mut ended = join_all(younger).await?;
@@ -68,8 +69,7 @@ impl Gateway<'_> {
         (0..count).map(|_| is_cut(self.address, (self.takes)(takes))).collect()
     }
 
-    /// The prediction, which must be right, with the older streams, and with young ones that did
-    /// not grow old meanwhile.
+    /// The prediction, with the older streams, and with young ones that did not grow old meanwhile.
     async fn predicted_while_young(&self, change: &Change) -> Outcome<(usize, Streams, Streams)> {
         let older = self.streams(OLDER, LONG);
         sleep(DRAIN + Duration::from_secs(1)).await;
@@ -77,7 +77,8 @@ impl Gateway<'_> {
         let younger = self.streams(YOUNGER, SHORT);
         let predicted = self.predicted(change).await?;
         ensure!(began.elapsed() < DRAIN, "`lint` took {:?}", began.elapsed());
-        ensure_eq!(predicted, if change.replaces() { OLDER } else { 0 }, "predicted");
+        let least = if change.replaces() { OLDER } else { 0 };
+        ensure!(predicted >= least, "predicted: {predicted}"); // some may have begun late
         Ok((predicted, older, younger))
     }
 

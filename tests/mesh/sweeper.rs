@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use crate::role::ROLE;
+use kit::wait::PATIENCE;
 use kit::{Outcome, ensure};
 
-/// Containers take a moment to die with their namespace.
-const PATIENCE: Duration = Duration::from_secs(300);
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 pub(crate) struct Sweeper {
@@ -46,6 +45,7 @@ impl Sweeper {
 pub(crate) fn main() -> ExitCode {
     let Some(cgroup) = env::args().nth(1) else { return ExitCode::FAILURE };
     io::stdin().read_to_end(&mut Vec::new()).ok();
+    // Containers take a moment to die with their namespace.
     let deadline = Instant::now() + PATIENCE;
     loop {
         let left: Vec<PathBuf> =

@@ -1,5 +1,7 @@
 //! M4b: the EnvoyFilter is put on a busy gateway, and deleted again.
 
+use std::time::Instant;
+
 use super::stage::{IN_FLIGHT, LONGER_THAN_QUIET, Stage, WITNESS};
 use crate::agent::Agent;
 use crate::seen::row;
@@ -8,6 +10,7 @@ use kit::prelude::*;
 const HELD: usize = 3;
 /// The requests last over changes that replace the listener, however long the changes take.
 const LONG_DRAIN: (&str, &str) = ("proxy.istio.io/config", "drainDuration: 600s");
+const DEADLINE: Duration = Duration::from_secs(6);
 /// Drains that the deadline has ended.
 const EXPIRED: &str = "wasmcustom.laststream_gate_expired_total";
 
@@ -52,15 +55,24 @@ pub(super) async fn with_a_witness() -> Outcome {
 pub(super) async fn without_a_witness() -> Outcome {
     let stage = Stage::new("m4b-blind").await?;
     stage.apply(&stage.gateway_objects()?).await?;
-    let policy =
-        stage.gateway_policy("drain: {deadline: 6s, grace_period: 20s, finish: nothing}\n");
+    let drain =
+        format!("{{deadline: {}s, grace_period: 20s, finish: nothing}}", DEADLINE.as_secs());
+    let policy = stage.gateway_policy(&format!("drain: {drain}\n"));
     let agent = stage.gateway(&[LONG_DRAIN]).await?;
     stage.answers(200).await?;
     let held = stage.held(HELD).await?;
     stage.put(&policy).await?;
     stage.status_with("count", "partial").await?;
+    let (begun, mut opened) = (Instant::now(), false);
     stage.drain().await?;
-    agent.wait_for_stat(EXPIRED, 1).await?; // the state itself may be over when somebody looks
+    wait_for(PATIENCE, "the deadline", async || {
+        opened |= stage.status().await?["state"] == "drained";
+        // The state `expired` may be over when somebody looks.
+        ensure_eq!(agent.stat(EXPIRED).await?, Some(1), "drains that expired");
+        Ok(())
+    })
+    .await?;
+    ensure!(!opened && begun.elapsed() >= DEADLINE, "the gate opens before its deadline");
     stage.answered(held).await?;
     row("M4b", "the same without the annotation", "held until the deadline: expired, not drained");
     stage.nothing_refused()

@@ -20,8 +20,7 @@ pub(super) async fn without_a_restart() -> Outcome {
     // While a stream holds, Envoy's count decides nothing, and the gate does not ask for it.
     stage.status_with("state", "draining").await?;
     stage.answered(held).await?;
-    stage.status_with("state", "drained").await?;
-    stage.status_with("count", "exact").await?;
+    stage.drained().await?;
     stage.nothing_refused()?;
     row(
         "M9",

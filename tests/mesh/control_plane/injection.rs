@@ -168,13 +168,13 @@ async fn whole_mesh(stage: &Stage, policy: &str) -> Outcome {
     };
     let outcome = wait_for(PATIENCE, "the template with our values", all).await;
     install(stage, &json!({})).await?;
-    outcome?;
     let own = async || {
         let proxy = injected(stage, &template(pods[0].clone())).await?;
         ensure_eq!(proxy["lifecycle"], Value::Null, "the former template");
         Ok(())
     };
     wait_for(PATIENCE, "Istio's own template", own).await?;
+    outcome?;
     row(
         "M6",
         "`render lifecycle --for helm-values`, through Istio's installer",

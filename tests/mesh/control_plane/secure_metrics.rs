@@ -67,8 +67,7 @@ async fn held_scrapes(stage: &Stage, agent: &Agent, client: &Arc<ClientConfig>) 
     stage.upstream.wait_held("scrape", 1, PATIENCE).await?;
     in_flight(agent).await?;
     stage.drain().await?;
-    stage.status_with("state", "drained").await?;
-    stage.status_with("count", "exact").await?;
+    stage.drained().await?;
     in_flight(agent).await?;
     row(
         "M8",

@@ -257,9 +257,20 @@ impl Stage {
 
     /// Waits until the gate's status has this value in this field.
     pub(crate) async fn status_with(&self, field: &str, value: &str) -> Outcome<Value> {
+        self.status_with_all(&[(field, value)]).await
+    }
+
+    /// Waits until the gate is drained with an exact count.
+    pub(crate) async fn drained(&self) -> Outcome<Value> {
+        self.status_with_all(&[("state", "drained"), ("count", "exact")]).await
+    }
+
+    async fn status_with_all(&self, wanted: &[(&str, &str)]) -> Outcome<Value> {
         let look = async || {
             let status = self.status().await?;
-            ensure_eq!(status[field], value, "{field} in {status}");
+            for (field, value) in wanted {
+                ensure_eq!(status[field], *value, "{field} in {status}");
+            }
             Ok(status)
         };
         wait_for(PATIENCE, "the gate's status", look).await

@@ -26,12 +26,8 @@ pub(super) async fn laststream(
 
 /// Runs `laststream` as the operator until it ends well, because on a busy machine a pod may be
 /// late with its answer.
-pub(super) async fn succeeds(
-    world: &World,
-    namespace: &str,
-    arguments: &[&str],
-) -> Outcome<CommandOutput> {
-    let run = async || laststream(world, namespace, arguments).await?.expect(0);
+pub(super) async fn succeeds(world: &World, namespace: &str, arguments: &[&str]) -> Outcome {
+    let run = async || laststream(world, namespace, arguments).await?.expect(0).map(drop);
     wait_for(PATIENCE, &arguments.join(" "), run).await
 }
 

@@ -1,15 +1,13 @@
-//! N1: the experiment of `laststream demo`: a request of 10 s, whose pod is deleted after 1 s;
+//! N1: the experiment of `laststream demo`: a request of 10 s or longer, its pod deleted after 1 s;
 //! without any hook, with Istio's own means, and with the rendered hook.
 
-use super::lane::{Lane, OUTLASTS_ALL, Seen, side_by_side, task};
+use super::lane::{Lane, OUTLASTS_ALL, Seen, long_grace, side_by_side, task};
 use super::workload::{Proxy, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
 
 const REQUEST: Duration = Duration::from_secs(10);
-/// The rendered grace period. Nothing waits for it, so it may be long, for a slow machine.
-const GRACE: Duration = Duration::from_secs(120);
 /// The grace period of the pod that ends only when it is over.
 const SHORT_GRACE: u32 = 40;
 
@@ -55,7 +53,7 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
         what,
         workload: Workload {
             proxy,
-            drain: (namespace == KEPT).then(|| json!({ "grace_period": "120s" })),
+            drain: (namespace == KEPT).then(long_grace),
             ..Workload::app(namespace, name)
         },
         request: REQUEST,
@@ -102,7 +100,7 @@ fn judge(seen: &[Seen]) -> Outcome {
     classic.expect_lost()?;
     gateway.expect_lost()?;
     for kept in [classic_kept, native_kept, gateway_kept] {
-        kept.expect_kept(GRACE)?;
+        kept.expect_kept()?;
     }
     // Without the gate, nothing keeps Envoy until it has passed the app's last answer on. On a busy
     // machine it once ended too early.

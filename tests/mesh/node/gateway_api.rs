@@ -1,7 +1,7 @@
 //! N5 and N6: a Gateway of the Gateway API. Istio makes the Deployment, with the rendered overlay
 //! merged over it; kubelet runs its pods. The gateways of N1 and N2 are Deployments of the user.
 
-use super::lane::{Lane, OUTLASTS_ALL, side_by_side};
+use super::lane::{Lane, OUTLASTS_ALL, long_grace, side_by_side};
 use super::load::HOST;
 use super::rolling::{app, know_the_way, under_load};
 use super::workload::{GATEWAY, Workload, sidecars};
@@ -14,10 +14,9 @@ const GROUP: &str = "gateway.networking.k8s.io";
 const API: &str = "gateway.networking.k8s.io/v1";
 const NAMESPACE: &str = "api";
 const ROLLING: &str = "api-rolling";
-/// Nothing waits for it, so it may be long, for a slow machine.
-const GRACE: Duration = Duration::from_secs(120);
 
-/// N5: a request of 10 s, whose pod is deleted after 1 s; without laststream, and with the overlay.
+/// N5: a request of 10 s or longer, its pod deleted after 1 s; without laststream, and with the
+/// overlay.
 pub(crate) async fn case() -> Outcome {
     let (world, _turn) = World::shared().await?;
     world.cluster.namespace(NAMESPACE).await?;
@@ -25,7 +24,7 @@ pub(crate) async fn case() -> Outcome {
     for gateway in ["bare", "kept"] {
         world.cluster.apply_all(&objects(NAMESPACE, gateway, "kept.test", "backend")).await?;
     }
-    overlay(world, NAMESPACE, "kept", &json!({ "grace_period": "120s" })).await?;
+    overlay(world, NAMESPACE, "kept", &long_grace()).await?;
     let lanes = [
         lane("a Gateway of the Gateway API, nothing", "bare"),
         lane("a Gateway of the Gateway API, the rendered overlay with an image volume", "kept"),
@@ -35,7 +34,7 @@ pub(crate) async fn case() -> Outcome {
     seen.iter().for_each(|seen| row("N5", seen.what, seen.words()));
     let [bare, kept] = seen.as_slice() else { bail!("{} lanes", seen.len()) };
     bare.expect_lost()?;
-    kept.expect_kept(GRACE)
+    kept.expect_kept()
 }
 
 /// N6: rolling restarts of a Gateway's pods and of the app under load.

@@ -2,7 +2,7 @@
 //! restarts.
 
 use super::image::LASTSTREAM;
-use super::lane::{Lane, Meanwhile, OUTLASTS_ALL, Seen, side_by_side, task};
+use super::lane::{DEADLINE, Lane, Meanwhile, OUTLASTS_ALL, Seen, long_grace, side_by_side, task};
 use super::plain;
 use super::workload::{Workload, routes};
 use super::world::World;
@@ -11,22 +11,19 @@ use kit::prelude::*;
 
 const NAMESPACE: &str = "hooks";
 const REQUEST: Duration = Duration::from_secs(10);
-/// The grace period of most lanes, and the deadline in it. Nothing waits for them, so they may be
-/// long, for a slow machine.
-const GRACE: Duration = Duration::from_secs(120);
-const DEADLINE: Duration = Duration::from_secs(113);
 
 /// The others that run alone take their turns first, so that fewer pods are still ending.
 const TURN: Duration = Duration::from_secs(1);
 
+/// The deadline of the lane `early`, and what an undrained agent takes after it.
+const EARLY: Duration = Duration::from_secs(5 + 5);
 /// The lane whose Deployment has a shorter grace period than rendered.
 const LATE: &str = "late";
 const LATE_GRACE: u32 = 8;
 
 /// N1 covers the rendered hook, `pilot-agent wait`; here, too, all lanes but two use it.
 pub(crate) async fn case() -> Outcome {
-    tokio::time::sleep(TURN).await;
-    let (world, _turn) = World::alone().await?;
+    let (world, _turn) = World::shared().await?;
     world.cluster.injected_namespace(NAMESPACE).await?;
     for name in ["own-wait", "early", LATE, "twice"] {
         let routes = routes(NAMESPACE, name, &[("kept.test", "backend.default")]);
@@ -42,8 +39,7 @@ pub(crate) async fn case() -> Outcome {
 }
 
 fn gateway(what: &'static str, namespace: &'static str, name: &'static str) -> Lane {
-    let drain = Some(json!({ "grace_period": format!("{}s", GRACE.as_secs()) }));
-    let workload = Workload { drain, ..Workload::gateway(namespace, name) };
+    let workload = Workload { drain: Some(long_grace()), ..Workload::gateway(namespace, name) };
     Lane { what, workload, request: REQUEST, ..Lane::default() }
 }
 
@@ -94,9 +90,10 @@ async fn linted(world: &World, lanes: &[Lane]) -> Outcome {
 
 fn judge(seen: &[Seen]) -> Outcome {
     let [own, early, late, twice, plain] = seen else { bail!("{} lanes", seen.len()) };
-    own.expect_kept(GRACE)?;
-    plain.expect_kept(GRACE)?;
+    own.expect_kept()?;
+    plain.expect_kept()?;
     early.expect_lost()?;
+    early.expect(early.answered >= EARLY, "the gate let go before its deadline")?;
     early.expect(!early.is_killed(), "the gate let go, and the agent ended by itself")?;
     late.expect_lost()?;
     late.expect(late.gone < DEADLINE, "kubelet does not wait for the gate")?;
@@ -114,5 +111,5 @@ pub(crate) async fn restart() -> Outcome {
     lane.meanwhile = Meanwhile::KubeletRestart;
     let seen = side_by_side(vec![task(world, lane)]).await?;
     seen.iter().for_each(|seen| row("N3", seen.what, seen.words()));
-    seen.iter().try_for_each(|seen| seen.expect_kept(GRACE))
+    seen.iter().try_for_each(|seen| seen.expect_kept())
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use tokio::task::block_in_place;
 
 use super::image::LASTSTREAM;
-use super::lane::{Lane, Seen, Task, side_by_side};
+use super::lane::{Lane, Seen, Task, long_grace, side_by_side};
 use super::machine::ADDRESS;
 use super::workload::{Pod, Proxy, Workload, routes, sidecars};
 use super::world::World;
@@ -21,8 +21,6 @@ use kit::registry::real::{Registry, Settings};
 use kit::registry::sha256;
 
 const NAMESPACE: &str = "volumes";
-/// Nothing waits for it, so it may be long, for a slow machine.
-const GRACE: Duration = Duration::from_secs(120);
 /// A lower bound for a hook that no gate answers: it runs for a second longer than the gate's
 /// deadline.
 const HOOK: Duration = Duration::from_secs(20);
@@ -117,10 +115,8 @@ fn lanes(module: &str, other: &str, front: SocketAddr) -> Vec<Lane> {
             proxy,
             module: Some(module.to_owned()),
             mounted: name != "fetched",
-            drain: Some(match name {
-                "fetched" => json!({}),
-                _ => json!({ "grace_period": "120s" }),
-            }),
+            // Without a module in the gate the hook lasts until the deadline.
+            drain: Some(if name == "fetched" { json!({}) } else { long_grace() }),
             ..Workload::app(NAMESPACE, name)
         },
         request: Duration::from_secs(10),
@@ -189,6 +185,6 @@ async fn refuses(world: &World, lane: &Lane) -> Outcome {
 
 fn judge(seen: &[Seen]) -> Outcome {
     let [mounted @ .., fetched] = seen else { bail!("no lane") };
-    mounted.iter().try_for_each(|seen| seen.expect_kept(GRACE))?;
+    mounted.iter().try_for_each(|seen| seen.expect_kept())?;
     fetched.expect(fetched.gone > HOOK, "the hook ended although no gate answered")
 }

@@ -63,8 +63,7 @@ async fn held(stage: &Stage, waypoint: &Agent, client: &Tunnels) -> Outcome {
     ensure_eq!(status["holding"], 1, "{status}");
     stage.upstream.release("one");
     running.response("GET").await?.expect(200)?;
-    stage.status_with("state", "drained").await?;
-    stage.status_with("count", "exact").await?;
+    stage.drained().await?;
     ensure!(tunnels(waypoint).await? >= 1, "the idle tunnel is still there");
     let late = idle.get("/").await?.expect(200)?;
     ensure_eq!(late.header("connection").as_deref(), Some("close"), "clients are told to leave");
