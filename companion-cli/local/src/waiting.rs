@@ -1,5 +1,6 @@
 //! Waits for a part of an Envoy that starts.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ pub(crate) fn until<T>(
 ) -> Result<T, NotReady> {
     loop {
         if let Some(status) = ended() {
-            return Err(NotReady::Ended(status));
+            return Err(why_ended(status, is_stopped));
         }
         if is_stopped() {
             return Err(NotReady::Stopped);
@@ -52,8 +53,20 @@ pub(crate) fn until<T>(
     }
 }
 
+/// A signal for this program's process group also ends an Envoy that has not left the group yet.
+/// This program gets the signal, too, but on a busy machine a little later.
+fn why_ended(status: ExitStatus, is_stopped: impl Fn() -> bool) -> NotReady {
+    let seen = Instant::now();
+    while status.signal().is_some() && !is_stopped() && seen.elapsed() < SETTLED {
+        sleep(PAUSE);
+    }
+    if is_stopped() { NotReady::Stopped } else { NotReady::Ended(status) }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -67,5 +80,16 @@ mod tests {
         assert!((SETTLED..START).contains(&began.elapsed()), "{:?}", began.elapsed());
         assert_eq!(until(&log, began, || None, || false, || Some(1)), Ok(1), "it came after all");
         assert_eq!(until(&log, began, || None, || true, || Some(1)), Err(NotReady::Stopped));
+    }
+
+    #[test]
+    fn a_signal_that_also_ends_envoy_stops_the_wait() {
+        let interrupted = ExitStatus::from_raw(2);
+        let looks = Cell::new(0);
+        let is_stopped = || looks.replace(looks.get() + 1) > 2;
+        assert_eq!(why_ended(interrupted, is_stopped), NotReady::Stopped);
+        assert_eq!(why_ended(interrupted, || false), NotReady::Ended(interrupted));
+        let failed = ExitStatus::from_raw(1 << 8);
+        assert_eq!(why_ended(failed, || false), NotReady::Ended(failed));
     }
 }
