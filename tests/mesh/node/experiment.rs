@@ -8,8 +8,9 @@ use crate::seen::row;
 use kit::prelude::*;
 
 const REQUEST: Duration = Duration::from_secs(10);
-/// The grace period of the pod that ends only when it is over.
-const SHORT_GRACE: u32 = 40;
+/// The grace period of the pod that ends only when it is over. With 40 s its idle connection was
+/// once gone before.
+const SHORT_GRACE: u32 = 30;
 
 /// The namespaces without laststream and with the rendered hook.
 const BARE: &str = "bare";
