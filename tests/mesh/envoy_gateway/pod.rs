@@ -196,8 +196,11 @@ impl<'w> Pod<'w> {
     async fn hook(&self, hook: &Value) -> Outcome<String> {
         if let Some(path) = hook["httpGet"]["path"].as_str() {
             let port = hook["httpGet"]["port"].as_u64().and_then(|port| u16::try_from(port).ok());
-            let mut client = Client::connect(self.address(port.context("a port")?)).await?;
-            client = client.patience(Duration::from_secs(600));
+            let at = self.address(port.context("a port")?);
+            // A container that has just started may not listen yet.
+            let connect = async || Client::connect(at).await;
+            let client = wait_for(PATIENCE, "the hook's port", connect).await?;
+            let mut client = client.patience(Duration::from_secs(600));
             return Ok(client.get(path).await?.status.to_string());
         }
         let words = self.words(&Value::Null, &hook["exec"]["command"]);
