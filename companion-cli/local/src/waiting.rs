@@ -11,6 +11,8 @@ use super::log::Log;
 pub(crate) const START: Duration = Duration::from_secs(60);
 /// The time after which a part that Envoy has rejected does not come any more.
 const SETTLED: Duration = Duration::from_secs(2);
+/// The time within which this program has a signal for its group, on however busy a machine.
+const SIGNALLED: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a part of Envoy is not ready.
@@ -57,7 +59,7 @@ pub(crate) fn until<T>(
 /// This program gets the signal, too, but on a busy machine a little later.
 fn why_ended(status: ExitStatus, is_stopped: impl Fn() -> bool) -> NotReady {
     let seen = Instant::now();
-    while status.signal().is_some() && !is_stopped() && seen.elapsed() < SETTLED {
+    while status.signal().is_some() && !is_stopped() && seen.elapsed() < SIGNALLED {
         sleep(PAUSE);
     }
     if is_stopped() { NotReady::Stopped } else { NotReady::Ended(status) }

@@ -67,7 +67,7 @@ pub(super) async fn without_a_witness() -> Outcome {
     stage.drain().await?;
     wait_for(PATIENCE, "the deadline", async || {
         opened |= stage.status().await?["state"] == "drained";
-        // The state `expired` may be over when somebody looks.
+        // The state `expired` may be over before the next look.
         ensure_eq!(agent.stat(EXPIRED).await?, Some(1), "drains that expired");
         Ok(())
     })

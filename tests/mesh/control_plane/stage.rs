@@ -19,6 +19,9 @@ pub(crate) const LONGER_THAN_QUIET: Duration = Duration::from_millis(2500);
 pub(crate) const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gateway";
 pub(crate) const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
 
+/// As many connections meet each of two workers, but for once in a billion.
+const CONNECTIONS: u64 = 32;
+
 /// The annotation that `render proxy-config` writes for every gate: it exports Envoy's own count,
 /// the second witness.
 pub(crate) const WITNESS: (&str, &str) = (
@@ -189,18 +192,28 @@ impl Stage {
             .await
     }
 
+    /// Sends a request on each of so many connections that every worker gets some, and returns how
+    /// many of them the counter of this name has counted.
+    pub(crate) async fn counted(
+        &self,
+        agent: &Agent,
+        counter: &str,
+        request: &Request,
+    ) -> Outcome<u64> {
+        let before = agent.stat(counter).await?.unwrap_or_default();
+        for _ in 0..CONNECTIONS {
+            once(self.address(), request).await?;
+        }
+        Ok(agent.stat(counter).await?.unwrap_or_default() - before)
+    }
+
     /// Waits until every worker counts, by the counter of this name, and returns its value. A proxy
     /// may start with what istiod had before the last push.
     pub(crate) async fn counted_by_all(&self, agent: &Agent, counter: &str) -> Outcome<u64> {
-        const REQUESTS: u64 = 32;
         wait_for(PATIENCE, counter, async || {
-            let before = agent.stat(counter).await?.context("no counter")?;
-            for _ in 0..REQUESTS {
-                self.get("/").await?.expect(200)?;
-            }
-            let after = agent.stat(counter).await?.unwrap_or_default();
-            ensure_eq!(after - before, REQUESTS, "requests that are counted");
-            Ok(after)
+            let counted = self.counted(agent, counter, &Request::get("/")).await?;
+            ensure_eq!(counted, CONNECTIONS, "requests that are counted");
+            agent.stat(counter).await?.context("no counter")
         })
         .await
     }

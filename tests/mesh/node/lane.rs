@@ -13,13 +13,14 @@ use super::world::World;
 use kit::h1;
 use kit::prelude::*;
 
-/// The gate's deadline with [`long_grace`].
+/// The grace period of pods that end by themselves, in seconds, and the gate's deadline in it. They
+/// wait for neither, so both are long, for a slow machine.
+pub(super) const GRACE: u32 = 120;
 pub(super) const DEADLINE: Duration = Duration::from_secs(113);
 
-/// The policy's `drain` for pods that end by themselves. They wait neither for the grace period nor
-/// for the deadline, so both are long, for a slow machine.
+/// The policy's `drain` with [`GRACE`].
 pub(super) fn long_grace() -> Value {
-    json!({ "grace_period": "120s" })
+    json!({ "grace_period": format!("{GRACE}s") })
 }
 
 /// The time of a request that is to be lost.

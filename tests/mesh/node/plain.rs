@@ -2,7 +2,7 @@
 //! address.
 
 use super::image::{IMAGE, MODULE};
-use super::lane::{Lane, Seen};
+use super::lane::{GRACE, Lane, Seen};
 use super::machine::NAME;
 use super::workload::{GATEWAY, Workload};
 use super::world::World;
@@ -17,7 +17,7 @@ const APP_AT: &str = "127.0.0.1:8000";
 fn bootstrap(world: &World) -> Outcome<String> {
     let policy = json!({
         "placement": { "envoy": { "listen": format!("0.0.0.0:{GATEWAY}"), "app": APP_AT } },
-        "drain": { "finish": "quit", "grace_period": "120s" },
+        "drain": { "finish": "quit", "grace_period": format!("{GRACE}s") },
     });
     let text = world.render_with(&["envoy"], &policy, MODULE)?;
     let mut bootstrap: Value = serde_saphyr::from_str(&text)?;
@@ -76,7 +76,7 @@ pub(super) async fn create(
             "labels": { "app": name, "sidecar.istio.io/inject": "false" },
         },
         "spec": {
-            "nodeName": NAME, "terminationGracePeriodSeconds": 120, "containers": [app, envoy],
+            "nodeName": NAME, "terminationGracePeriodSeconds": GRACE, "containers": [app, envoy],
             "volumes": [{ "name": "config", "configMap": { "name": name } }],
         },
     });

@@ -23,9 +23,6 @@ const EDGE: (&str, u32) = ("edge", 0);
 const HOPS_1: (&str, u32) = ("hops1", 1);
 const HOPS_2: (&str, u32) = ("hops2", 2);
 
-/// As many connections meet each of two workers, but for once in a billion.
-const CONNECTIONS: usize = 32;
-
 pub(super) async fn edge() -> Outcome {
     all_rows("m2-edge", EDGE).await
 }
@@ -168,11 +165,7 @@ async fn taken(agent: &Agent, section: &Section) -> Outcome {
 async fn taken_by_workers(stage: &Stage, agent: &Agent, section: &Section) -> Outcome {
     let request = Request::get(&format!("/{}", section.name)).host(TO_HTTP1);
     let look = async || {
-        let before = agent.stat(BEGUN).await?;
-        for _ in 0..CONNECTIONS {
-            once(stage.address(), &request).await?;
-        }
-        ensure_eq!(agent.stat(BEGUN).await?, before, "streams begun");
+        ensure_eq!(stage.counted(agent, BEGUN, &request).await?, 0, "streams begun");
         Ok(())
     };
     wait_for(PATIENCE, &format!("{} on each worker", section.name), look).await
