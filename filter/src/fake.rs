@@ -3,6 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
+use laststream_drain::state::Moment;
+
 use crate::headers::serialise;
 use crate::host::{Body, BodyHost, Control, Host, Kind, Level, Metric};
 use crate::lifecycle::{Flow, HttpStream, Root};
@@ -205,9 +207,9 @@ impl Host for Fake {
 }
 
 impl Control for Fake {
-    fn monotonic_time(&self) -> u64 {
+    fn monotonic_time(&self) -> Moment {
         self.clock_reads.set(self.clock_reads.get() + 1);
-        self.clock.get()
+        Moment(self.clock.get())
     }
 
     fn wall_clock(&self) -> u64 {

@@ -3,6 +3,8 @@
 
 use std::rc::Rc;
 
+use laststream_drain::state::Moment;
+
 use super::follower::{Follower, Position, Writer};
 use super::shared::Shared;
 use crate::census::frames::{CLOSE, FRAMES};
@@ -27,7 +29,7 @@ pub(super) struct Socket {
     /// The upstream has agreed to the upgrade, so both bodies are made of frames.
     is_open: bool,
     /// The value of [`CLOSE`]. None until a counter asks for the end of the stream.
-    patient_until: Option<u64>,
+    patient_until: Option<Moment>,
     has_pinged: bool,
 }
 
@@ -114,7 +116,7 @@ impl Socket {
             return Some(host.monotonic_time() >= until);
         }
         let now = self.shared.time_if_ends_go_on(host)?;
-        let until = digits(&host.property(CLOSE)?)?;
+        let until = Moment(digits(&host.property(CLOSE)?)?);
         self.patient_until = Some(until);
         Some(now >= until)
     }

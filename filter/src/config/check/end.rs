@@ -38,7 +38,7 @@ impl Checker {
         if policy.kinds.is_empty() {
             return;
         }
-        let needed = policy.reserve.saturating_add(END_SHORTEST);
+        let needed = (policy.reserve + END_SHORTEST).0;
         let (path, window) = match (policy.at_age, &gate.end) {
             (None, Some(End { before_deadline_ms: Some(before), .. })) => {
                 if *before > deadline {
@@ -50,14 +50,14 @@ impl Checker {
                 }
                 ("gate.end.before_deadline_ms", *before)
             }
-            (None, _) if policy.over < needed => ("gate.end.over_ms", policy.over),
+            (None, _) if policy.over.0 < needed => ("gate.end.over_ms", policy.over.0),
             _ => ("gate.deadline_ms", deadline),
         };
         if window < needed {
             let message = format!(
                 "{window} leaves no time to spread the ends: {} of it are for the quiet period \
                  and for WebSockets that close, so take {needed} at least",
-                policy.reserve
+                policy.reserve.0
             );
             self.add_problem(path, &message);
         }

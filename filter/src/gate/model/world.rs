@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use laststream_drain::record::Record;
+use laststream_drain::state::{Record, Shared as DrainState};
 use laststream_drain::timing::DEAD_AFTER;
 
 use super::port::{Caller, Port, Progress};
@@ -11,8 +11,8 @@ use super::setup::{Kind, Setup};
 use super::shared::{Response, Shared};
 use super::worker::{Callback, Outcome, Running, Worker, gate_of, headers};
 use crate::config::wire::Scope;
-use crate::gate::phase::Phase;
-use crate::shared_text::SharedText as _;
+use crate::gate::Phase;
+use crate::shared_text;
 use crate::stream::Counted;
 
 /// The state of a stream, as its client sees it.
@@ -326,10 +326,9 @@ impl World {
             .workers
             .iter()
             .find_map(|worker| worker.gates.iter().find(|root| gate_of(root.root) == gate))
-            .map(|root| &root.gate.keys.record);
-        key.and_then(|key| self.shared.data.get(key))
-            .and_then(|text| Record::parse(core::str::from_utf8(text).ok()?))
-            .unwrap_or_default()
+            .map(|root| &root.gate.key);
+        let text = key.and_then(|key| self.shared.data.get(key));
+        shared_text::parse::<DrainState>(text.map(Vec::as_slice)).record
     }
 
     /// Whether a stream of that scope is in flight that holds the drain and that the filter does
@@ -365,7 +364,7 @@ impl World {
         let is_counted = |stream: &StreamState| match stream.life {
             Life::Accepted { counted, .. } => !stream.is_orphan && counts(counted),
             Life::Closed { counted, at, .. } => {
-                counts(counted) && self.shared.clock < at + DEAD_AFTER
+                counts(counted) && self.shared.clock < at + DEAD_AFTER.0
             }
             _ => false,
         };
