@@ -287,7 +287,7 @@ mod tests {
         let host = Fake::default();
         let mut contexts = Contexts::configured(ROOT, &host, "");
         for (stream, time, looks) in
-            [(2, 1_000, 3), (3, 15_999, 1), (4, 16_000, 1), (5, 16_001, 0), (6, 21_000, 0)]
+            [(2, 1_000, 2), (3, 15_999, 1), (4, 16_000, 1), (5, 16_001, 0), (6, 21_000, 0)]
         {
             host.clock.set(time);
             host.clock_reads.set(0);

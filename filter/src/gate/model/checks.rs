@@ -1,7 +1,7 @@
 //! Checks after each step: answers, signals, records and times.
 
 use laststream_drain::state::Step;
-use laststream_drain::timing::{AFTER_DEADLINE, DEAD_AFTER};
+use laststream_drain::timing::{AFTER_DEADLINE, DEAD_AFTER, LATCH_LEASE};
 
 use super::setup::{OPEN_FOR, RequestPlan, Setup};
 use super::shared::{Call, Event};
@@ -104,7 +104,8 @@ impl World {
             self.report(Violation::SentTwice);
         }
         self.has_passed = true;
-        self.signals.push(Signal { number, ends_envoy });
+        let latched_until = self.shared.clock + LATCH_LEASE.0 / 2;
+        self.signals.push(Signal { number, ends_envoy, latched_until });
     }
 
     /// Whether another worker makes this call, too.

@@ -65,7 +65,7 @@ fn a_stall_inside_a_callback() {
 /// has opened.
 #[test]
 fn a_gate_stalls_behind_the_latch() {
-    let setup = Setup { is_raced: true, stalls: true, naps: vec![(1_850, 2)], ..Setup::plain() };
+    let setup = Setup { is_raced: true, stalls: true, naps: vec![(1_100, 2)], ..Setup::plain() };
     check(setup.stream(0, Kind::Plain).request(1, "POST", QUIT).reaches(&[Goal::Passed]));
 }
 

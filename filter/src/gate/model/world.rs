@@ -81,6 +81,8 @@ pub(super) struct Notes {
 pub(super) struct Signal {
     pub(super) number: u32,
     pub(super) ends_envoy: bool,
+    /// The time until which the latch stays closed even if the gate that sent it stands still.
+    pub(super) latched_until: u64,
 }
 
 /// A violation of a property.
@@ -299,7 +301,9 @@ impl World {
             (Callback::Begin { stream, root }, Outcome::Begun { counted, goes_on }) => {
                 self.streams[*stream].life =
                     if goes_on { Life::Accepted { root: *root, counted } } else { Life::Ending };
-                if goes_on && counts(counted) && !self.signals.is_empty() {
+                let now = self.shared.clock;
+                let is_latched = self.signals.iter().any(|signal| now < signal.latched_until);
+                if goes_on && counts(counted) && is_latched {
                     self.report(Violation::AcceptedBehindLatch);
                 }
                 if !goes_on {
