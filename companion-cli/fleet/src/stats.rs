@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use laststream_filter::gate::phase::Phase;
+use laststream_filter::gate::Phase;
 use strum::VariantArray as _;
 
 use super::statistics::Detour;
