@@ -294,7 +294,7 @@ impl Worker {
         if !latch.is_sealed {
             turn.push(Effect::CloseLatch);
         }
-        let until = now + (pacing.took() * LATCHED_FOR).max(REPLY_TIMEOUT);
+        let until = now + (pacing.last_took() * LATCHED_FOR).max(REPLY_TIMEOUT);
         self.latched = Some(LatchedSignal { origin, needs: self.next_answers(), until });
         turn.wants_round = true;
         Ok(())

@@ -6,7 +6,7 @@ use laststream_drain::state::{Moment, Queue};
 use crate::config::wire::Scope;
 use crate::host::{Control, compare_and_set_shared};
 use crate::parse::digits;
-use crate::shared_text::to_text;
+use crate::shared_text::{self, to_text};
 
 const INDEX: &str = "laststream.index";
 /// The shared data key of the scopes whose counters this Envoy rejects.
@@ -19,7 +19,7 @@ fn to_line(entry: &IndexEntry) -> String {
 }
 
 fn parse_line(line: &str) -> Option<IndexEntry> {
-    serde_json::from_str(line).ok()
+    shared_text::parse(line)
 }
 
 pub(crate) fn entries(host: &impl Control) -> Vec<IndexEntry> {
@@ -149,7 +149,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn lines_that_this_version_cannot_read_stay() {
         let host = Fake::default();
-        let later = "{\"queue\":3,\"scope\":\"sideways\"}\n?\n";
+        let later = "2 3 0 5 6 0\n?\n";
         assert!(host.set_shared_data(INDEX, later.as_bytes(), None));
         add_to_index(&host, entry(7));
         write_off(&host, &[Queue(7)], Moment(70));

@@ -7,20 +7,30 @@
 use laststream_drain::counts;
 use laststream_drain::state::{Moment, Queue};
 use laststream_drain::timing::LATCH_LEASE;
-use serde::{Deserialize, Serialize};
 
 use crate::host::{Control, Metric};
-use crate::shared_text;
+use crate::shared_text::{self, Numbers, Words};
 
 /// The shared data key of the gate that holds the latch, and of the end of its lease.
 const HOLDER: &str = "laststream.latch";
 /// The end of a lease that lasts until the process ends. It fits into a gauge.
 pub(crate) const SEALED: Moment = Moment(i64::MAX as u64);
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Lease {
     gate: Queue,
     until: Moment,
+}
+
+impl Numbers for Lease {
+    fn write(&self, text: &mut String) {
+        self.gate.write(text);
+        self.until.write(text);
+    }
+
+    fn read(words: &mut Words<'_>) -> Option<Self> {
+        Some(Self { gate: Queue::read(words)?, until: Moment::read(words)? })
+    }
 }
 
 pub(crate) fn is_sealed(host: &impl Control) -> bool {
@@ -28,7 +38,7 @@ pub(crate) fn is_sealed(host: &impl Control) -> bool {
 }
 
 fn lease(host: &impl Control) -> Lease {
-    shared_text::parse(host.get_shared_data(HOLDER).map(|(text, _)| text).as_deref())
+    shared_text::parse_or_default(host.get_shared_data(HOLDER).map(|(text, _)| text).as_deref())
 }
 
 impl Lease {

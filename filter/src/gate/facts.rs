@@ -12,7 +12,7 @@ use crate::census::index;
 use crate::census::latch::Latch;
 use crate::config::wire::Scope;
 use crate::host::{Control, Metric};
-use crate::shared_text::parse;
+use crate::shared_text::parse_or_default;
 
 /// The most reads of the gauges, if streams keep beginning meanwhile.
 const READS: usize = 4;
@@ -37,7 +37,7 @@ impl Sources<'_> {
         let is_rejected = |scope: &Scope| index::is_rejected(host, *scope);
         let facts = Facts {
             now,
-            shared: parse(shared.as_deref()),
+            shared: parse_or_default(shared.as_deref()),
             rejected: Scope::VARIANTS.iter().copied().filter(is_rejected).collect(),
             tally: Tally {
                 heals: heals(host),

@@ -10,7 +10,6 @@ pub use laststream_drain::requests::{EndStatus, Outcome, Progress, ScopeStatus, 
 use super::StreamKind;
 use crate::config::wire::Scope;
 use crate::host::Control;
-use crate::shared_text::to_text;
 
 /// The oldest streams that hold the drain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -69,7 +68,12 @@ pub struct StreamStatus {
 }
 
 pub(super) fn respond(host: &impl Control, stream: u32, status: u16, body: &impl Serialize) {
-    respond_json(host, stream, status, &to_text(body));
+    respond_json(host, stream, status, &json(body));
+}
+
+pub(super) fn json(body: &impl Serialize) -> String {
+    // This can fail only for maps whose keys are not strings.
+    serde_json::to_string(body).unwrap_or_default()
 }
 
 pub(super) fn respond_json(host: &impl Control, stream: u32, status: u16, body: &str) {

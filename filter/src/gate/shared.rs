@@ -28,29 +28,3 @@ pub(super) fn key_of_this_filter(host: &impl Control, scopes: &[Scope]) -> Strin
 pub(super) fn heals(host: &impl Control) -> u64 {
     host.get_shared_data(HEALS).and_then(|(text, _)| digits(&text)).unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests {
-    use laststream_drain::state::{Moment, Shared};
-    use wasm_bindgen_test::wasm_bindgen_test;
-
-    use crate::shared_text::{parse, to_text};
-
-    /// A module of a later version, or of an earlier one, is beside this one while it is replaced.
-    #[wasm_bindgen_test(unsupported = test)]
-    fn a_drain_goes_on_through_an_upgrade_and_a_downgrade() {
-        let mut shared = Shared::default();
-        shared.record.began = Moment(u64::MAX);
-        shared.record.force_reason = "\"why\" not".into();
-        let text = to_text(&shared);
-        assert_eq!(parse::<Shared>(Some(text.as_bytes())), shared);
-        let later = text.replacen('{', r#"{"later": {"x": [1]}, "#, 1);
-        assert_eq!(parse::<Shared>(Some(later.as_bytes())), shared);
-        let earlier =
-            r#"{"record": {"began": 18446744073709551615, "force_reason": "\"why\" not"}}"#;
-        assert_eq!(parse::<Shared>(Some(earlier.as_bytes())), shared);
-        for other in [None, Some(&b""[..]), Some(b"2 2 1"), Some(b"\xfe")] {
-            assert_eq!(parse::<Shared>(other), Shared::default());
-        }
-    }
-}

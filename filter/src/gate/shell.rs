@@ -22,7 +22,7 @@ use super::grace::longest_drain;
 use super::http::{RequestError, is_of_hook, needs_access, parse_command};
 use super::metrics::{Metrics, level};
 use super::policy::Policy;
-use super::replies::{Streams, respond, respond_json};
+use super::replies::{Streams, json, respond, respond_json};
 use super::shared::key_of_this_filter;
 use crate::census::frames::{FrameNotice, notify_frame_filters};
 use crate::census::latch::Latch;
@@ -32,7 +32,7 @@ use crate::config::Fault;
 use crate::headers::Headers;
 use crate::host::{Control, Kind, Level};
 use crate::metrics::{self as names, define};
-use crate::shared_text::{parse, to_text};
+use crate::shared_text::{parse_or_default, to_text};
 
 /// The message that the gate sends to its own queue. No reply of a counter has this text.
 const WAKE: &[u8] = b"wake";
@@ -145,7 +145,7 @@ impl Gate {
     fn reject_request(&self, host: &impl Control, stream: StreamNumber, error: RequestError) {
         let StreamNumber(stream) = stream;
         let text = host.get_shared_data(&self.key).map(|(text, _)| text);
-        let state = parse::<Shared>(text.as_deref()).record.phase;
+        let state = parse_or_default::<Shared>(text.as_deref()).record.phase;
         let outcome = |reason: &str| Outcome { state, reason: reason.into(), holding: None };
         match error {
             RequestError::Path => {
@@ -154,7 +154,7 @@ impl Gate {
             RequestError::Query(why) => respond(host, stream, 400, &outcome(why)),
             RequestError::Method(allow) => {
                 let headers = [("content-type", "application/json"), ("allow", allow)];
-                let body = to_text(&outcome("this path takes other methods"));
+                let body = json(&outcome("this path takes other methods"));
                 host.send_http_response(stream, 405, &headers, &body);
             }
         }

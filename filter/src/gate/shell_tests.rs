@@ -11,7 +11,7 @@ use crate::config::wire::{self, Begin, BeginCall};
 use crate::fake::Fake;
 use crate::host::Control as _;
 use crate::lifecycle::{Flow, HttpStream, Root};
-use crate::shared_text::{parse, to_text};
+use crate::shared_text::{parse_or_default, to_text};
 
 const QUEUE: u32 = 1;
 
@@ -211,7 +211,7 @@ fn run(gate: &mut Gate, host: &Fake, stream: u32, command: Command) {
 }
 
 fn shared(gate: &Gate, host: &Fake) -> Shared {
-    parse(host.get_shared_data(&gate.key).map(|(text, _)| text).as_deref())
+    parse_or_default(host.get_shared_data(&gate.key).map(|(text, _)| text).as_deref())
 }
 
 fn record(gate: &Gate, host: &Fake) -> Record {

@@ -1,8 +1,6 @@
 //! Everything that is known at one moment. The shell reads it in the order that [`Counts`]
 //! describes; the protocol reads nothing else.
 
-use serde::{Deserialize, Serialize};
-
 use crate::state::{Moment, Queue, Scope, Shared};
 
 /// What one callback of one worker knows.
@@ -153,7 +151,7 @@ impl Gauges {
 }
 
 /// A counter in the index, which all workers share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IndexEntry {
     /// Its queue.
     pub queue: Queue,

@@ -1,11 +1,9 @@
 //! The messages between a gate and the counters: one request and one reply.
 
-use serde::{Deserialize, Serialize};
-
 use crate::state::{Kinds, Millis, Moment, Queue};
 
 /// How long each new stream must check whether the latch is closed. The check costs a read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LatchCheck {
     /// Not at all.
     #[default]
@@ -17,8 +15,7 @@ pub enum LatchCheck {
 }
 
 /// The gate's request to a counter.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Request {
     /// The queue for the reply.
     pub reply_to: Queue,
@@ -39,8 +36,7 @@ pub struct Request {
 }
 
 /// The order to end the oldest streams that match.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Order {
     /// How many to end now; 0 only asks how many could be ended.
     pub count: u64,
@@ -61,8 +57,7 @@ pub struct Order {
 }
 
 /// A counter's reply.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Reply {
     /// The counter's own queue.
     pub queue: Queue,
@@ -81,7 +76,7 @@ pub struct Reply {
 }
 
 /// The streams of a counter that an order matches.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Endable {
     /// Streams that match and that it has not ended yet.
     pub streams: u64,

@@ -4,8 +4,6 @@
 //! The pace follows from the number of streams and the time that are left, so it corrects itself:
 //! streams that end by themselves, and orders that are lost, change only the interval.
 
-use serde::{Deserialize, Serialize};
-
 use super::kinds::Kinds;
 use super::moments::{Millis, Moment};
 use super::timing::END_CATCH_UP;
@@ -75,8 +73,7 @@ impl EndPolicy {
 }
 
 /// The ends of all drains of a gate.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct EndProgress {
     /// The beginning of the drain whose progress this is; none before the first one.
     pub began: Option<Moment>,

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// The kind of a stream.
@@ -45,8 +45,7 @@ impl StreamKind {
 }
 
 /// A set of kinds. In a message, bits of unknown kinds may be set: a newer gate may know more.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Kinds(u8);
 
 impl Kinds {
@@ -71,6 +70,18 @@ impl Kinds {
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// The set as bits, for messages.
+    #[must_use]
+    pub fn to_bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set of these bits.
+    #[must_use]
+    pub fn from_bits(bits: u8) -> Self {
+        Self(bits)
     }
 
     /// The names of the kinds, with commas between them.

@@ -3,15 +3,10 @@
 
 use core::ops::{Add, Mul, Sub};
 
-use serde::{Deserialize, Serialize};
-
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($type:ty)) => {
         $(#[$doc])*
-        #[derive(
-            Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-        )]
-        #[serde(transparent)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub $type);
     };
 }

@@ -2,8 +2,6 @@
 //! for seconds if there are many clusters. So the workers query one after the other, and the pause
 //! between queries is a multiple of the time that the last answer took.
 
-use serde::{Deserialize, Serialize};
-
 use super::moments::{Millis, Moment, Queue};
 use super::timing::{
     ABANDONED_AFTER, ABANDONED_FACTOR, FAILED_PAUSE, FIRST_ABANDONED_AFTER, LONGEST_PAUSE,
@@ -11,27 +9,29 @@ use super::timing::{
 };
 
 /// The queries of all workers of a gate so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct QueryPacing {
     /// The query that is not over yet.
-    running: Option<RunningQuery>,
+    pub running: Option<RunningQuery>,
     /// The time at which the next query may begin, once none is running.
-    next: Moment,
+    pub next: Moment,
     /// The time that the last answer took; none as long as no query was answered.
-    took: Option<Millis>,
+    pub took: Option<Millis>,
     /// The time that all answers took together.
-    busy: Millis,
+    pub busy: Millis,
     /// The queries since then that were given up or have failed.
-    unanswered: u64,
+    pub unanswered: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct RunningQuery {
-    began: Moment,
-    limit: Millis,
+/// A query that is not over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RunningQuery {
+    /// Its beginning.
+    pub began: Moment,
+    /// Its time limit.
+    pub limit: Millis,
     /// The gate that made it, which alone ends it.
-    owner: Queue,
+    pub owner: Queue,
 }
 
 /// The time for which an answer is valid that took this long.
@@ -71,13 +71,13 @@ impl QueryPacing {
     }
 
     /// The time that the last answer took, as far as is known.
-    pub(crate) fn took(self) -> Millis {
+    pub(crate) fn last_took(self) -> Millis {
         self.took.unwrap_or_default()
     }
 
     /// The longest time until the answer to the next query.
     pub(crate) fn longest_wait(self) -> Millis {
-        pause_after(self.took()) + self.took() * 2
+        pause_after(self.last_took()) + self.last_took() * 2
     }
 
     /// Begins a query of this gate, which takes at most `limit`, and returns whether it may.

@@ -10,15 +10,13 @@
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 #[cfg(feature = "schema")]
 use strum::IntoStaticStr;
 use strum::{Display, VariantArray};
 
 /// How far the drain is. The order is that of the numbers in the metric.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Display, VariantArray,
-)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Display, VariantArray)]
 #[cfg_attr(feature = "schema", derive(JsonSchema, IntoStaticStr))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]

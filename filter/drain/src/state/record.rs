@@ -5,8 +5,6 @@
 //! outlives an open gate, the gate serves again: after a drain that reached zero at its deadline or
 //! a little later, else [`Policy::open_for`] after it opened.
 
-use serde::{Deserialize, Serialize};
-
 use super::count_state::CountState;
 use super::moments::{Millis, Moment};
 use super::observation::{App, EnvoyCount, Observation, Reason};
@@ -16,8 +14,7 @@ use super::step::{CallEnd, Step};
 use super::timing::{AFTER_DEADLINE, LOG_INTERVAL};
 
 /// The state of a drain, which all workers share.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Record {
     /// The phase of the drain.
     pub phase: Phase,

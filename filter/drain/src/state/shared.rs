@@ -1,8 +1,6 @@
 //! The one value that the workers of a gate share. A worker changes a copy of it, and what it does
 //! then is valid only if the copy was stored in place of the value that the worker had read.
 
-use serde::{Deserialize, Serialize};
-
 use super::ends::EndProgress;
 use super::moments::{Moment, Queue};
 use super::pacing::QueryPacing;
@@ -12,8 +10,7 @@ use super::timing::LEAD_LASTS;
 
 /// See the module. Each gate has its own, because two gates on one Envoy wait for different
 /// streams, and neither may open the other.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Shared {
     /// The drain.
     pub record: Record,
@@ -36,7 +33,7 @@ pub struct Shared {
 }
 
 /// A total number of requests.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Total {
     /// The beginning of the query that showed it.
     pub at: Moment,
@@ -46,10 +43,12 @@ pub struct Total {
 
 /// One worker's gate asks the counters and Envoy for all, as long as no held request needs newer
 /// answers elsewhere. Otherwise the cost of a drain would grow with the square of the workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Lead {
-    gate: Queue,
-    until: Moment,
+    /// Its queue.
+    pub gate: Queue,
+    /// The end of its lead, unless it extends that.
+    pub until: Moment,
 }
 
 impl Shared {

@@ -1,13 +1,11 @@
 //! The progress of a call of the drain, which one worker makes and which may fail.
 
-use serde::{Deserialize, Serialize};
-
 use super::moments::{Millis, Moment};
 use super::timing::{RECLAIM_FACTOR, TRIES};
 
 /// The progress of a call to Envoy, its agent or the app. One worker makes it at a time, because
 /// the shared value then says that it was sent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Step {
     /// The call is not made yet.
     #[default]

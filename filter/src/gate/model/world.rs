@@ -332,7 +332,7 @@ impl World {
             .find_map(|worker| worker.gates.iter().find(|root| gate_of(root.root) == gate))
             .map(|root| &root.gate.key);
         let text = key.and_then(|key| self.shared.data.get(key));
-        shared_text::parse::<DrainState>(text.map(Vec::as_slice)).record
+        shared_text::parse_or_default::<DrainState>(text.map(Vec::as_slice)).record
     }
 
     /// Whether a stream of that scope is in flight that holds the drain and that the filter does
