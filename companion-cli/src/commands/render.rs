@@ -30,7 +30,7 @@ pub(crate) struct Render {
     pub(crate) policy: Option<PathBuf>,
     /// The module, in place of the policy's: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`,
     /// or a file.
-    #[arg(short, long, visible_alias = "image", value_name = "MODULE")]
+    #[arg(short, long, value_name = "MODULE")]
     pub(crate) module: Option<String>,
     /// The digest of the image's manifest, or the checksum of a download, as `sha256:…`. By default
     /// the program asks the registry for the digest of the tag, because tags are never rendered.

@@ -10,7 +10,7 @@ use crate::support::laststream;
 #[test]
 fn a_module_is_enough() -> Outcome {
     let module = format!("oci://ghcr.io/example/laststream:0.1.0@{DIGEST}");
-    let render = format!("render envoyfilter --image {module} --namespace edge --name last");
+    let render = format!("render envoyfilter --module {module} --namespace edge --name last");
     laststream(Path::new("."), render.split(' '))?
         .expect(0)?
         .stdout_contains("name: last.edge.gate")?
