@@ -72,8 +72,7 @@ fn policies_that_cannot_be_rendered_are_refused_with_the_reason() -> Outcome {
         ("lifecycles", String::new(), 64, "lifecycle"),
         ("all", gateway(), 64, "--output-dir DIR"),
         ("all -d yaml", gateway(), 64, "write `./yaml`"),
-        ("envoyfilter -o yaml", gateway(), 64, "`-d FOLDER`"),
-        ("envoyfilter --output", gateway(), 64, "`-d FOLDER`"),
+        ("envoyfilter --output", gateway(), 64, "--output-dir"),
         ("all --check a --output-dir b", String::new(), 64, "--output-dir"),
         ("envoyfilter", "nam: x".into(), 2, "-: line 1, column 1"),
     ] {
