@@ -21,7 +21,7 @@ pub struct Stats {
     pub long_lived: u64,
     /// The duration of the drain, in seconds.
     pub drain_seconds: u64,
-    /// The deadline of a drain, in seconds from its beginning; `None` from an older module.
+    /// The deadline of a drain, in seconds from its beginning; `None` without a gate.
     pub deadline_seconds: Option<u64>,
     /// Streams that hold the drain.
     pub holding: Option<u64>,

@@ -20,7 +20,6 @@ pub(super) const CHANGES: &[Change] = &[
     ("LS903", ISTIO, Some((1, 30)), |inputs, findings| {
         affected::old_versions(&["TLSRoute", "ReferenceGrant"], inputs, findings);
     }),
-    ("LS904", ISTIO, Some((1, 31)), affected::gate_on_metrics_port),
     ("LS905", ISTIO, Some((1, 31)), affected::counts_scrapes),
     ("LS906", ISTIO, Some((1, 31)), affected::unmerged_statistics),
     ("LS907", ISTIO, Some((1, 31)), delivery::former_hosts),
