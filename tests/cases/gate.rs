@@ -18,6 +18,7 @@ mod listeners;
 mod listing;
 mod notify;
 mod open_ends;
+mod overload;
 mod seed;
 mod signals;
 mod states;
@@ -51,6 +52,7 @@ pub(crate) fn cases() -> Vec<Case> {
         listing::cases(),
         notify::cases(),
         open_ends::cases(),
+        overload::cases(),
         seed::cases(),
         signals::cases(),
         states::cases(),

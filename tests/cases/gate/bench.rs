@@ -190,7 +190,7 @@ pub(crate) fn gate_listener_with(name: &str, filter: Value) -> Listener {
         .filter(filter)
         .route(Route::prefix("/").direct(503, "no gate"))
         .with("/stream_idle_timeout", json!("0s"));
-    Listener::new(name, hcm).direction("OUTBOUND")
+    Listener::new(name, hcm).direction("OUTBOUND").with("/bypass_overload_manager", json!(true))
 }
 
 /// The filter that gives the gate the connection's local address, so that the gate can recognise
