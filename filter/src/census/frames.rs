@@ -17,8 +17,7 @@ use crate::parse;
 pub(crate) const FRAMES: &str = "laststream.frames";
 /// The counter sets this property on a WebSocket that the frame filter must close. The value is the
 /// monotonic time in milliseconds at which half of the grace period is over. Until then, the frame
-/// filter waits for the end of a message, and for the client's answer before it closes the app's
-/// side.
+/// filter waits for the end of a message.
 pub(crate) const CLOSE: &str = "laststream.close";
 const INDEX: &str = "laststream.frame_filters";
 

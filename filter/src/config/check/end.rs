@@ -77,7 +77,7 @@ mod tests {
             r#""end": {"websocket": "end", "waiting": "end", "other": "end"}"#,
             r#""end": {"waiting": "end", "before_deadline_ms": 23000, "changing": true}"#,
             r#""end": {"grpc": "end", "at_age_ms": 3600000, "over_ms": 600000}"#,
-            r#""deadline_ms": 5000, "end": {"websocket": "end"}"#,
+            r#""deadline_ms": 7500, "end": {"websocket": "end"}"#,
             r#""end": {"retry_after_s": {"from": 3, "to": 3}}"#,
         ] {
             let text = format!(r#"{{"role": "gate", "gate": {{{inside}}}}}"#);
