@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use http::HeaderValue;
 use tokio::time::Instant;
 
-use super::bench::{Bench, SOON, gate_filter, gate_listener_with, same};
+use super::bench::{Bench, SOON, gate_filter, gate_listener_with, options, same, says};
 use super::deaths::with_test_deaths;
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
@@ -25,6 +25,9 @@ cases! {
     a_gate_whose_admin_interface_hangs_delays_no_other_gate,
 }
 
+/// The time until which new streams are refused; 0 while they are not.
+const CLOSING: &str = "wasmcustom.laststream_gate_closing_until";
+
 /// A call that gets no answer.
 const HANGS: CallHandling = CallHandling::Fault(AdminFault::Slow(Duration::from_secs(600)));
 
@@ -34,7 +37,6 @@ const QUERY_LIMIT: Duration = CALL_LIMIT.saturating_mul(10);
 
 /// A bench at zero. Queries hang while new streams are refused.
 async fn hangs_behind_the_latch(lab: &Lab) -> Outcome<(Bench, AdminProxy)> {
-    const CLOSING: &str = "wasmcustom.laststream_gate_closing_until";
     let admin = Arc::<OnceLock<SocketAddr>>::default();
     let known = Arc::clone(&admin);
     let judge = move |method: &str, _: &str| {
@@ -50,17 +52,21 @@ async fn hangs_behind_the_latch(lab: &Lab) -> Outcome<(Bench, AdminProxy)> {
     Ok((bench, proxy))
 }
 
-/// Waits until a new stream gets this status.
-async fn new_streams_get(client: &mut Client, status: u16) -> Outcome {
-    let what = format!("a new stream to get {status}");
-    wait_for(SOON, &what, async || client.get("/echo").await?.expect(status)).await.map(drop)
+/// Waits until the latch is closed. No stream is sent before that, because it would be in flight.
+async fn refuses_new_streams(bench: &Bench) -> Outcome {
+    wait_for(SOON, "the latch to close", async || {
+        ensure!(bench.envoy.stat(CLOSING).await? > Some(0));
+        Ok(())
+    })
+    .await?;
+    once(bench.main, &Request::get("/echo")).await?.expect(503).map(drop)
 }
 
-/// Checks that new streams, which are refused, are accepted again long before the query's time is
-/// over.
-async fn gives_the_latch_back(client: &mut Client) -> Outcome {
+/// Checks that new streams are accepted again long before the query's time is over.
+async fn gives_the_latch_back(bench: &Bench) -> Outcome {
     let began = Instant::now();
-    new_streams_get(client, 200).await?;
+    let mut client = Client::connect(bench.main).await?;
+    wait_for(SOON, "a new stream", async || client.get("/echo").await?.expect(200)).await?;
     let refused = began.elapsed();
     say(&format!("new streams were refused for {} ms", refused.as_millis()));
     ensure!(refused < QUERY_LIMIT / 2, "new streams were refused for {refused:?}");
@@ -71,9 +77,8 @@ async fn a_quit_whose_query_hangs_soon_gives_the_latch_back(lab: &Lab) -> Outcom
     let (bench, _proxy) = hangs_behind_the_latch(lab).await?;
     let gate = bench.gate;
     let quit = tokio::spawn(async move { once(gate, &Request::post("/quitquitquit", "")).await });
-    let mut client = Client::connect(bench.main).await?;
-    new_streams_get(&mut client, 503).await?;
-    gives_the_latch_back(&mut client).await?;
+    refuses_new_streams(&bench).await?;
+    gives_the_latch_back(&bench).await?;
     quit.await??.expect(503).map(drop)
 }
 
@@ -82,17 +87,16 @@ async fn a_gate_that_dies_behind_the_latch_gives_it_back(lab: &Lab) -> Outcome {
     // One connection, and so one worker.
     let mut gate = h2::Client::connect(bench.gate).await?;
     let _quit = gate.open(h2::request("POST", "http", "/quitquitquit"), true).await?;
-    let mut client = Client::connect(bench.main).await?;
-    new_streams_get(&mut client, 503).await?;
+    refuses_new_streams(&bench).await?;
     let mut deadly = h2::get("/status");
     deadly.headers_mut().insert("x-laststream-die", HeaderValue::from_static("panic"));
     let _deadly = gate.open(deadly, true).await?;
     bench.envoy.wait_for_log("Function: proxy_on_request_headers failed", SOON).await?;
-    gives_the_latch_back(&mut client).await
+    gives_the_latch_back(&bench).await
 }
 
-/// The drain ends after the time limit of the lost query, a pause and its quiet period: well before
-/// twice that limit.
+/// The only worker's gate: the drain ends after the time limit of the lost query, a pause and its
+/// quiet period, well before twice that limit.
 async fn a_lost_answer_delays_a_drain_by_no_more_than_itself(lab: &Lab) -> Outcome {
     let is_next_lost = Arc::new(AtomicBool::new(false));
     let loses = Arc::clone(&is_next_lost);
@@ -101,32 +105,46 @@ async fn a_lost_answer_delays_a_drain_by_no_more_than_itself(lab: &Lab) -> Outco
         _ => CallHandling::Forward,
     };
     let gate = r#"{"quiet_ms": 1000, "deadline_ms": 90000, "begin": {"call": "nothing"}}"#;
+    let (options, main) = (Options { concurrency: 1, ..options() }, hcm(lab, "{}"));
     let (bench, _proxy) =
-        Bench::proxied(Bootstrap::new(), lab, gate, hcm(lab, "{}"), judge).await?;
+        Bench::proxied_with(options, Bootstrap::new(), lab, gate, main, judge).await?;
     bench.until("count", "exact").await?;
     is_next_lost.store(true, Ordering::Relaxed);
-    let answer = bench.hook().await??.expect(200)?.json()?;
-    same(&answer, "state", "drained")?;
+    let took = idle_drain(&bench).await?;
     ensure!(!is_next_lost.load(Ordering::Relaxed), "no answer was lost");
-    let took = bench.status().await?["draining_ms"].as_u64().context("the time of the drain")?;
     say(&format!("an idle drain with a lost answer took {took} ms"));
     ensure!(took < 16_000, "the drain took {took} ms, and its lost query at most 10 s");
     Ok(())
 }
 
+/// The drain of the other gate begins first, and one of its queries has reached its time limit.
 async fn a_gate_whose_admin_interface_hangs_delays_no_other_gate(lab: &Lab) -> Outcome {
     let hung = FakeServer::start(|_, _| Err(Fault::Silence(Duration::from_secs(600))))?;
     let other = r#"{"scopes": ["outbound"], "deadline_ms": 90000, "admin": {"cluster": "hung"}}"#;
     let bootstrap = Bootstrap::new()
         .cluster(cluster::h1("hung", hung.address))
         .listener(gate_listener_with("other-gate", gate_filter(lab, other)));
-    let bench = Bench::upon(bootstrap, lab, r#"{"quiet_ms": 1000}"#, hcm(lab, "{}")).await?;
+    let gate = r#"{"quiet_ms": 1000, "begin": {"call": "nothing"}}"#;
+    let bench = Bench::upon(bootstrap, lab, gate, hcm(lab, "{}")).await?;
     bench.until("count", "exact").await?;
+    let alone = idle_drain(&bench).await?;
     let other = bench.envoy.address("other-gate").await?;
     once(other, &Request::post("/drain", "")).await?.expect(202)?;
-    wait_for(SOON, "a query that hangs", async || hung.asked().pop().context("none")).await?;
-    let answer = bench.hook().await??.expect(200)?.json()?;
-    let took = bench.status().await?["draining_ms"].clone();
-    say(&format!("beside a gate whose queries hang, an idle drain took {took} ms"));
-    same(&answer, "state", "drained")
+    wait_for(SOON, "a query of the other gate to reach its limit", async || {
+        let status = once(other, &Request::get("/status")).await?.expect(200)?.json()?;
+        says(&status, "reason", "within 10000 ms")
+    })
+    .await?;
+    let beside = idle_drain(&bench).await?;
+    say(&format!("an idle drain took {alone} ms alone, {beside} ms beside the other gate"));
+    ensure!(beside < alone + 5_000, "{beside} ms beside the other gate, {alone} ms alone");
+    Ok(())
+}
+
+/// The time of an idle drain, which is cancelled afterwards; milliseconds.
+async fn idle_drain(bench: &Bench) -> Outcome<u64> {
+    same(&bench.hook().await??.expect(200)?.json()?, "state", "drained")?;
+    let took = bench.status().await?["draining_ms"].as_u64().context("the time of the drain")?;
+    bench.delete("/drain").await?.expect(200)?;
+    Ok(took)
 }
