@@ -128,7 +128,7 @@ async fn the_cost_of_a_drain_does_not_grow_with_the_square_of_the_workers(lab: &
 /// and the gates of all workers were asked.
 async fn cost(lab: &Lab, workers: u32) -> Outcome<u64> {
     const LASTS: Duration = Duration::from_secs(10);
-    let gate = r#"{"quiet_ms": 1000, "deadline_ms": 90000, "begin": {"call": "nothing"}}"#;
+    let gate = r#"{"quiet_ms": 1000, "deadline_ms": 600000, "begin": {"call": "nothing"}}"#;
     let upstream = Upstream::start().await?;
     let bootstrap =
         bootstrap(&upstream).listener(main_listener(lab)).listener(gate_listener(lab, gate));
@@ -138,10 +138,15 @@ async fn cost(lab: &Lab, workers: u32) -> Outcome<u64> {
     let mut client = bench.held("a").await?;
     let hook = bench.hook();
     bench.until("state", "draining").await?;
-    // Enough connections to reach every worker.
-    for _ in 0..workers * 10 {
-        bench.get("/prestop?wait=1ms").await?.expect(503)?;
+    // Enough connections to reach nearly every worker.
+    let mut connections = JoinSet::<Outcome>::new();
+    for _ in 0..workers * 8 {
+        let gate = bench.gate;
+        connections.spawn(async move {
+            once(gate, &Request::get("/prestop?wait=1ms")).await?.expect(503).map(drop)
+        });
     }
+    join_all(connections).await?;
     let before = processor_time(bench.envoy.pid())?;
     sleep(LASTS).await;
     let spent = processor_time(bench.envoy.pid())? - before;
@@ -149,8 +154,8 @@ async fn cost(lab: &Lab, workers: u32) -> Outcome<u64> {
     bench.release("a", &mut client).await?;
     same(&hook.await??.expect(200)?.json()?, "state", "drained")?;
     say(&format!(
-        "{workers} workers: {spent} ticks of processor time in {LASTS:?} of a drain; the hook ended \
-            {} ms after the stream",
+        "{workers} workers: {spent} ticks of processor time in {LASTS:?} of a drain; the hook \
+            ended {} ms after the stream",
         released.elapsed().as_millis()
     ));
     Ok(spent)

@@ -6,7 +6,7 @@ use ::h2::Reason;
 use http::HeaderValue;
 use tokio::net::UdpSocket;
 
-use super::bench::Bench;
+use super::bench::{Bench, SOON};
 use super::watch::{lets_nothing_out, opens};
 use crate::cases::stage::{hcm, routes};
 use crate::lab::{Lab, cases};
@@ -31,7 +31,7 @@ async fn an_http3_stream_holds_until_it_ends(lab: &Lab) -> Outcome {
     let mut client = h3::Client::connect(bench.main, &tls).await?;
     let mut stream = client.open(h2::request("GET", "https", "/hold/a")).await?;
     stream.finish().await?;
-    bench.upstream.wait_held("a", 1, super::bench::SOON).await?;
+    bench.upstream.wait_held("a", 1, SOON).await?;
     lets_nothing_out(&bench, 12).await?;
     bench.upstream.release("a");
     stream.response().await?.expect(200)?;

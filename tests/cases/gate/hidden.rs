@@ -60,8 +60,10 @@ async fn hides_nothing(
     let bench = Bench::upon(bootstrap, lab, gate, routes(main)).await?;
     bench.until("count", "exact").await?;
     let mut idle = bench.held_at("other", "idle").await?;
-    // One sample shows that the stream is not in Envoy's sum.
-    bench.get("/ready").await?;
+    // A sample shows that the stream is not in Envoy's sum, to the gates of both workers.
+    for _ in 0..12 {
+        bench.status().await?;
+    }
     let request = Request::get("/hold/a").header("x-envoy-fault-delay-request", "8000");
     let client = Client::with_request(bench.main, &request).await?;
     bench.envoy.wait_for_stat("http.ingress.downstream_rq_active", 1, SOON).await?;

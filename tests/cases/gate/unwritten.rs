@@ -15,7 +15,8 @@ cases! {
     a_response_that_a_blocked_worker_has_not_written_holds,
 }
 
-const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
+/// Envoy is not told to drain, because it would close the askers' connections.
+const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000, "begin": {"call": "nothing"}}"#;
 
 /// Another filter that blocks its worker: the callback in which it does, and whether it stands
 /// behind the counter.
