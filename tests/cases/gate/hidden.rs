@@ -80,8 +80,10 @@ async fn a_step_of_the_wall_clock_makes_no_stream_long_lived(lab: &Lab) -> Outco
     let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "long_lived": "exempt",
         "long_lived_after_ms": 300000}"#;
     let upstream = Upstream::start().await?;
-    let bootstrap =
-        bootstrap(&upstream).listener(main_listener(lab)).listener(gate_listener(lab, gate));
+    let main = Listener::new("main", hcm(lab, r#"{"count": {"ages": true}}"#));
+    let bootstrap = bootstrap(&upstream)
+        .listener(main.direction("INBOUND"))
+        .listener(gate_listener(lab, gate));
     let options = Options { under: clock.under(), ..options() };
     let bench = Bench::start(lab, upstream, bootstrap, options).await?;
     bench.until("count", "exact").await?;

@@ -35,7 +35,9 @@ impl Apply<'_, '_, '_> {
                 }
             }
             Call::Finish => {
-                self.turn.record().finish.record(end, now, Millis(0));
+                // One that may have arrived is not made again: the process may end at any time.
+                let end_of_tries = if seals { CallEnd::Answered(200) } else { end };
+                self.turn.record().finish.record(end_of_tries, now, Millis(0));
                 log_failure(end, "the last call failed", self.turn);
                 if seals { self.turn.seal() } else { self.turn.push(Effect::OpenLatch) }
             }
