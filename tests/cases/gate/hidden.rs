@@ -3,10 +3,10 @@
 
 use futures_util::future::try_join_all;
 
-use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same};
+use super::bench::{Bench, SOON, bootstrap, gate_listener, options, same};
 use super::true_zero::delays_on_request;
 use super::watch::{holds_until_answered, lets_nothing_out};
-use crate::cases::stage::routes;
+use crate::cases::stage::{hcm, routes};
 use crate::lab::{Lab, cases};
 use kit::bootstrap::only_stats_with_prefixes;
 use kit::clock::WallClock;
@@ -81,9 +81,8 @@ async fn a_step_of_the_wall_clock_makes_no_stream_long_lived(lab: &Lab) -> Outco
         "long_lived_after_ms": 300000}"#;
     let upstream = Upstream::start().await?;
     let main = Listener::new("main", hcm(lab, r#"{"count": {"ages": true}}"#));
-    let bootstrap = bootstrap(&upstream)
-        .listener(main.direction("INBOUND"))
-        .listener(gate_listener(lab, gate));
+    let bootstrap =
+        bootstrap(&upstream).listener(main.direction("INBOUND")).listener(gate_listener(lab, gate));
     let options = Options { under: clock.under(), ..options() };
     let bench = Bench::start(lab, upstream, bootstrap, options).await?;
     bench.until("count", "exact").await?;
