@@ -62,7 +62,7 @@ impl Proxy {
 
     /// How often it has received this request.
     pub(crate) fn received(&self, request: &str) -> usize {
-        self.server.asked().iter().filter(|asked| asked.line() == request).count()
+        self.server.asked().iter().filter(|asked| asked.is(request)).count()
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

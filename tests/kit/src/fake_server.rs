@@ -38,6 +38,11 @@ impl Asked {
         format!("{} {}", self.method, self.target)
     }
 
+    /// Whether this is the line of the request, with or without its query.
+    pub fn is(&self, line: &str) -> bool {
+        self.line() == line || format!("{} {}", self.method, self.path()) == line
+    }
+
     pub fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
@@ -176,7 +181,8 @@ impl Service for Scripted {
     }
 }
 
-/// Replies by method and target, which a test can change at any time. Other requests get 404.
+/// Replies by method and target, or by method and path, which a test can change at any time. Other
+/// requests get 404.
 #[derive(Clone, Default)]
 pub struct Replies(Arc<Mutex<HashMap<String, Result<Answer, Fault>>>>);
 
@@ -189,7 +195,10 @@ impl Replies {
     pub fn serve(&self) -> Outcome<FakeServer> {
         let replies = self.clone();
         FakeServer::start(move |asked, _| {
-            let reply = locked(&replies.0).get(&asked.line()).cloned();
+            let replies = locked(&replies.0);
+            let whole = replies.get(&asked.line());
+            let reply = whole.or_else(|| Some(replies.iter().find(|(line, _)| asked.is(line))?.1));
+            let reply = reply.cloned();
             Ok(reply.unwrap_or(Ok(Answer::new(404)))?.with("connection", "close"))
         })
     }
