@@ -247,8 +247,7 @@ fn unfit(value: &Value<'_>, expected: &dyn Expected) -> Fault {
     let given = match value {
         Value::Null => Unexpected::Unit,
         Value::Bool(value) => Unexpected::Bool(*value),
-        Value::Number(number) => Unexpected::Unsigned(*number),
-        Value::Negative(number) => Unexpected::Signed(*number),
+        Value::Number(_) | Value::Negative(_) => Unexpected::Other("a number"),
         Value::Fraction => Unexpected::Other("a number that is too large or not in digits alone"),
         Value::Text(text) => Unexpected::Str(text),
         Value::List(_) => Unexpected::Seq,
@@ -257,13 +256,14 @@ fn unfit(value: &Value<'_>, expected: &dyn Expected) -> Fault {
     unexpected(given, expected)
 }
 
+/// Names the kind of a wrong value, not the value: it may be the secret. A number outside of its
+/// bounds is shown, because it stands where a number belongs.
 fn unexpected(given: Unexpected<'_>, expected: &dyn Expected) -> Fault {
     let given: Cow<'_, str> = match given {
         Unexpected::Bool(true) => "true".into(),
         Unexpected::Bool(false) => "false".into(),
         Unexpected::Unsigned(number) => format!("{number}").into(),
-        Unexpected::Signed(number) => format!("{number}").into(),
-        Unexpected::Str(text) => format!("the text `{text}`").into(),
+        Unexpected::Str(_) => "a text".into(),
         Unexpected::Seq => "a list".into(),
         Unexpected::Map => "an object".into(),
         Unexpected::Other(what) => what.into(),

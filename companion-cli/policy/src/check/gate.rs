@@ -130,11 +130,12 @@ impl Checker {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         if name.is_empty() || !name.bytes().all(is_word) {
             let message =
-                format!("`{name}` is not the name of an environment variable, such as `{example}`");
+                format!("is not the name of an environment variable, such as `{example}`");
             self.problem(path, message);
         }
     }
 
+    /// No message repeats a value, because the secret itself may stand there by mistake.
     fn secret(&mut self, gate: &Gate) {
         const VARIABLE: &str = "gate.secret.environment";
         if let Some(GateSecret::Environment(name)) = &gate.secret {
@@ -142,21 +143,18 @@ impl Checker {
         }
         match &gate.secret {
             Some(GateSecret::Environment(name)) if name.starts_with("ISTIO_META") => {
-                let message = format!(
-                    "`{name}` would be shown: Istio's agent puts such variables into the proxy's \
-                        metadata"
+                self.problem(
+                    VARIABLE,
+                    "begins with `ISTIO_META`, so it would be shown: Istio's agent puts such \
+                        variables into the proxy's metadata",
                 );
-                self.problem(VARIABLE, message);
             }
             Some(GateSecret::Sds(path))
                 if !path.starts_with('/') || path.chars().any(char::is_control) =>
             {
                 self.problem(
                     "gate.secret.sds",
-                    format!(
-                        "`{path}` is not an absolute path in the proxy, such as \
-                        `/etc/laststream/sds.yaml`"
-                    ),
+                    "is not an absolute path in the proxy, such as `/etc/laststream/sds.yaml`",
                 );
             }
             _ => {}
