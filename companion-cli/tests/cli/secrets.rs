@@ -80,7 +80,6 @@ fn manifests() -> Vec<(&'static [&'static str], String)> {
     let policy = "module: /x.wasm\nnamespace: shop\ngate:\n";
     let mut all: Vec<(&[&str], String)> = vec![
         (check, "{\"role\": \"gate\", \"gate\": {\n\"secret\": @,\n\"port\": 1\n}}\n".into()),
-        (check, "{\"role\": \"gate\", \"gate\": @\n}\n".into()),
         (render, format!("{policy}  secret: @\n  port: 16091\n")),
         (render, format!("{policy}  secret:\n    environment: @\n")),
         (render, format!("{policy}  secret:\n    sds: @\n")),
