@@ -126,8 +126,8 @@ fn kind(value: &str) -> &'static str {
     }
 }
 
-/// A type without Rust's words.
-fn plain(words: &str) -> String {
+/// A type, or a value that serde describes, without Rust's words.
+pub fn plain(words: &str) -> String {
     match words {
         "unit variant" | "newtype variant" | "struct variant" => "a single word".to_owned(),
         "map" | "a map" | "mapping start" => "a section with fields".to_owned(),

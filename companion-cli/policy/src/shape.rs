@@ -5,7 +5,7 @@ use serde_saphyr::Error;
 
 use super::file::File;
 use super::{Policy, PolicyProblem};
-use laststream_base::parse_error::{ParseError, one_of};
+use laststream_base::parse_error::{ParseError, one_of, plain};
 
 /// Parses the YAML text. A text of comments alone is a policy with all defaults.
 pub(super) fn shape(text: &str) -> Result<File, PolicyProblem> {
@@ -19,37 +19,42 @@ pub(super) fn shape(text: &str) -> Result<File, PolicyProblem> {
     })
 }
 
-/// The message of an error. The texts of this crate's own types name values of fields that hold no
-/// secret.
+/// The message of an error that names what the policy says; `None` if there is nothing to name.
 fn message(error: &Error) -> Option<String> {
-    match error.without_snippet() {
-        Error::SerdeUnknownField { field, expected, .. } => Some(unknown_field(field, expected)),
-        Error::SerdeUnknownVariant { expected, .. } => {
-            let example = example(expected)?;
-            Some(format!(
-                "this word is not known here: write {}, as in {example}",
-                one_of(expected)
-            ))
+    Some(match error.without_snippet() {
+        Error::SerdeUnknownField { field, expected, .. } => unknown_field(field, expected),
+        Error::SerdeUnknownVariant { variant, expected, .. } => unknown_word(variant, expected),
+        Error::SerdeInvalidValue { unexpected, expected, .. }
+        | Error::SerdeInvalidType { unexpected, expected, .. } => {
+            format!("{} is here, but this must be {}", plain(unexpected), plain(expected))
         }
-        Error::Message { msg, .. } => Some(msg.clone()),
-        _ => None,
-    }
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("`{key}` is written twice: keep one")
+        }
+        Error::Message { msg, .. } => msg.clone(),
+        _ => return None,
+    })
 }
 
-/// An example for words that take a value.
-fn example(expected: &[&str]) -> Option<&'static str> {
+/// Names the word, except at `gate.secret`: the secret itself may stand there by mistake.
+fn unknown_word(word: &str, expected: &[&str]) -> String {
+    let known = one_of(expected);
+    // The words of these lists are fields, which take a value.
     match expected {
-        ["environment", ..] => Some("`{environment: LASTSTREAM_SECRET}`"),
-        ["gateway", ..] => Some("`{gateway: {}}`"),
-        _ => None,
+        ["environment", ..] => format!(
+            "this word is not known here: write {known}, as in `{{environment: LASTSTREAM_SECRET}}`"
+        ),
+        ["gateway", ..] => {
+            format!("`{word}` is not known here: write {known}, as in `{{gateway: {{}}}}`")
+        }
+        _ => format!("`{word}` is not known here: write {known}"),
     }
 }
 
 /// The sections whose fields are mistaken for each other's.
 const SECTIONS: [&str; 3] = ["drain", "gate", "end"];
 
-/// Names the field only if it is one of another section: an unknown name may be a value at a wrong
-/// place.
+/// Names the section to which the field belongs, if it is one of another section.
 fn unknown_field(field: &str, expected: &[&str]) -> String {
     let schema = Policy::schema();
     let has_it = |section: &&&str| fields(&schema["properties"][section]).any(|name| name == field);
@@ -61,7 +66,7 @@ fn unknown_field(field: &str, expected: &[&str]) -> String {
         None if schema["properties"].get(field).is_some() => {
             format!("there is no field `{field}` here: it belongs to the top of the policy")
         }
-        None => format!("there is no such field: write {}", one_of(expected)),
+        None => format!("there is no field `{field}`: write {}", one_of(expected)),
     }
 }
 

@@ -10,8 +10,8 @@ use std::borrow::Cow;
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
-    self, DeserializeSeed, Deserializer, Expected, IntoDeserializer as _, MapAccess, SeqAccess,
-    Unexpected, Visitor,
+    self, Deserialize as _, DeserializeSeed, Deserializer, Expected, IntoDeserializer as _,
+    MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
 
@@ -163,6 +163,12 @@ pub(crate) fn optional_whole<'de, const LOW: u64, const HIGH: u64, D: Deserializ
     reader.deserialize_option(Optional::<LOW, HIGH>)
 }
 
+/// A text that no error shows, nor a value at its place.
+pub(crate) fn secret<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<String>, D::Error> {
+    Option::deserialize(reader)
+        .map_err(|_| de::Error::custom("is not what is expected here: a text in quotes"))
+}
+
 struct Optional<const LOW: u64, const HIGH: u64>;
 
 impl<'de, const LOW: u64, const HIGH: u64> Visitor<'de> for Optional<LOW, HIGH> {
@@ -247,7 +253,8 @@ fn unfit(value: &Value<'_>, expected: &dyn Expected) -> Fault {
     let given = match value {
         Value::Null => Unexpected::Unit,
         Value::Bool(value) => Unexpected::Bool(*value),
-        Value::Number(_) | Value::Negative(_) => Unexpected::Other("a number"),
+        Value::Number(number) => Unexpected::Unsigned(*number),
+        Value::Negative(number) => Unexpected::Signed(*number),
         Value::Fraction => Unexpected::Other("a number that is too large or not in digits alone"),
         Value::Text(text) => Unexpected::Str(text),
         Value::List(_) => Unexpected::Seq,
@@ -256,14 +263,13 @@ fn unfit(value: &Value<'_>, expected: &dyn Expected) -> Fault {
     unexpected(given, expected)
 }
 
-/// Names the kind of a wrong value, not the value: it may be the secret. A number outside of its
-/// bounds is shown, because it stands where a number belongs.
 fn unexpected(given: Unexpected<'_>, expected: &dyn Expected) -> Fault {
     let given: Cow<'_, str> = match given {
         Unexpected::Bool(true) => "true".into(),
         Unexpected::Bool(false) => "false".into(),
         Unexpected::Unsigned(number) => format!("{number}").into(),
-        Unexpected::Str(_) => "a text".into(),
+        Unexpected::Signed(number) => format!("{number}").into(),
+        Unexpected::Str(text) => format!("the text `{text}`").into(),
         Unexpected::Seq => "a list".into(),
         Unexpected::Map => "an object".into(),
         Unexpected::Other(what) => what.into(),

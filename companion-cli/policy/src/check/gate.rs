@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::Checker;
 use super::site::Site;
+use super::values::variable;
 use crate::file::{File, Gate, GateSecret, Notify, Placement, PlainEnvoy};
 use laststream_base::ports;
 use laststream_base::time_span::TimeSpan;
@@ -126,20 +127,13 @@ impl Checker {
         }
     }
 
-    pub(super) fn variable(&mut self, path: &str, name: &str, example: &str) {
-        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        if name.is_empty() || !name.bytes().all(is_word) {
-            let message =
-                format!("is not the name of an environment variable, such as `{example}`");
-            self.problem(path, message);
-        }
-    }
-
     /// No message repeats a value, because the secret itself may stand there by mistake.
     fn secret(&mut self, gate: &Gate) {
         const VARIABLE: &str = "gate.secret.environment";
-        if let Some(GateSecret::Environment(name)) = &gate.secret {
-            self.variable(VARIABLE, name, "LASTSTREAM_SECRET");
+        if let Some(GateSecret::Environment(name)) = &gate.secret
+            && let Err(why) = variable(name, "LASTSTREAM_SECRET")
+        {
+            self.problem(VARIABLE, why);
         }
         match &gate.secret {
             Some(GateSecret::Environment(name)) if name.starts_with("ISTIO_META") => {
