@@ -8,8 +8,10 @@ use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use laststream_base::progress::Texts;
+use laststream_filter::identity::CONFIGURATION;
 use laststream_local::envoy::{self, SUPPORTED, Version, Wanted};
 use libtest_mimic::Trial;
+use regex::bytes::Regex;
 use tempfile::TempDir;
 
 use kit::bootstrap::filters::Wasm;
@@ -198,18 +200,28 @@ fn written(module: Result<&[u8], &str>, name: &str) -> Result<PathBuf, String> {
     write().map_err(|error: std::io::Error| format!("the module as a file: {error}"))
 }
 
-/// The last module whose gate was not a shell around the drain's crate. tests/modules documents
-/// its origin.
-pub(crate) fn module_before_the_drain_crate() -> Outcome<TempDir> {
-    let compressed =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/before-the-drain-crate.wasm.gz");
-    let folder = TempDir::new().context("a folder for the earlier module")?;
-    let mut module =
-        std::fs::File::create(folder.path().join(MODULE)).context("the earlier module")?;
-    let compressed = std::fs::File::open(compressed).context("the compressed earlier module")?;
-    std::io::copy(&mut flate2::read::GzDecoder::new(compressed), &mut module)
-        .context("unpacking the earlier module")?;
-    Ok(folder)
+/// The same Envoy with a build of another version. Only the texts of its versions differ from this
+/// module's: Envoy gives it VMs of its own, and its gate shows its version.
+pub(crate) fn of_another_version(lab: &Lab) -> Outcome<(Lab, TempDir)> {
+    let mut bytes = std::fs::read(&lab.module).context("the module")?;
+    let configuration = |version: u32| format!("configuration={version}");
+    for (from, to) in [
+        (env!("CARGO_PKG_VERSION").to_owned(), another_version()),
+        (configuration(CONFIGURATION), configuration(CONFIGURATION + 1)),
+    ] {
+        let pattern = Regex::new(&regex::escape(&from)).context("the text of a version")?;
+        ensure!(pattern.is_match(&bytes), "the module has no text `{from}`");
+        bytes = pattern.replace_all(&bytes, to.as_bytes()).into_owned();
+    }
+    let folder = TempDir::new().context("a folder for the other module")?;
+    let module = folder.path().join(MODULE);
+    std::fs::write(&module, bytes).context("the other module")?;
+    Ok((Lab { version: lab.version, envoy: lab.envoy.clone(), module }, folder))
+}
+
+/// A version as long as the present one.
+pub(crate) fn another_version() -> String {
+    env!("CARGO_PKG_VERSION").replace(char::is_numeric, "9")
 }
 
 /// The name of a module's file.

@@ -4,6 +4,8 @@
 use core::cell::RefCell;
 use std::collections::BTreeMap;
 
+use laststream_drain::state::Millis;
+
 use crate::headers::Headers;
 use crate::host::{Control, Host};
 
@@ -50,7 +52,7 @@ pub(crate) fn stall_at_end(host: &impl Control, context: u32) {
 }
 
 fn stand_still(host: &impl Control, millis: u64) {
-    let until = host.monotonic_time().saturating_add(millis);
+    let until = host.monotonic_time() + Millis(millis);
     while host.monotonic_time() < until {}
 }
 

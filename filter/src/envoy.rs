@@ -37,6 +37,7 @@
 use core::time::Duration;
 use std::time::UNIX_EPOCH;
 
+use laststream_drain::state::Moment;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType};
 
@@ -108,8 +109,8 @@ impl Host for Envoy {
 }
 
 impl Control for Envoy {
-    fn monotonic_time(&self) -> u64 {
-        raw::monotonic_clock() / 1_000_000
+    fn monotonic_time(&self) -> Moment {
+        Moment(raw::monotonic_clock() / 1_000_000)
     }
 
     fn wall_clock(&self) -> u64 {

@@ -3,6 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
+use laststream_drain::state::Moment;
+
 use crate::headers::serialise;
 use crate::host::{Body, BodyHost, Control, Host, Kind, Level, Metric};
 use crate::lifecycle::{Flow, HttpStream, Root};
@@ -205,9 +207,9 @@ impl Host for Fake {
 }
 
 impl Control for Fake {
-    fn monotonic_time(&self) -> u64 {
+    fn monotonic_time(&self) -> Moment {
         self.clock_reads.set(self.clock_reads.get() + 1);
-        self.clock.get()
+        Moment(self.clock.get())
     }
 
     fn wall_clock(&self) -> u64 {
@@ -283,7 +285,8 @@ impl Control for Fake {
     }
 
     fn call_response_header(&self, _name: &str) -> Option<Vec<u8>> {
-        panic!("there is no response")
+        assert!(self.response.get().is_some(), "there is no response");
+        None
     }
 
     fn call_response_body(&self, _length: usize) -> Vec<u8> {

@@ -1,6 +1,8 @@
 //! The host calls that the module makes, as traits. Only `crate::envoy` implements them with the
 //! SDK; tests, the model checker and the fuzz targets have separate hosts.
 
+use laststream_drain::state::Moment;
+
 /// A metric, by its number in this VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Metric(pub u32);
@@ -54,8 +56,8 @@ pub trait Host {
 
 /// The host calls that the census and the gate need in addition.
 pub trait Control: Host {
-    /// Milliseconds of the monotonic clock, which all VMs share. Its zero has no meaning.
-    fn monotonic_time(&self) -> u64;
+    /// The time of the monotonic clock, which all VMs share.
+    fn monotonic_time(&self) -> Moment;
     /// Milliseconds of the wall clock, which may step at any time. Only for comparison with times
     /// from Envoy.
     fn wall_clock(&self) -> u64;

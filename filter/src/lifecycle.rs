@@ -4,6 +4,7 @@
 use core::cell::RefCell;
 use std::rc::Rc;
 
+use laststream_drain::state::{Queue, StreamNumber};
 use laststream_drain::timing::FIRST_TICK;
 use slab::Slab;
 
@@ -126,7 +127,7 @@ impl Root {
             Some(Role::Stream(root)) => {
                 root.plugin.counter.reply_to_all(host, &mut |visit| root.visit(visit));
             }
-            Some(Role::Gate(gate)) => gate.borrow_mut().on_queue_ready(host, queue),
+            Some(Role::Gate(gate)) => gate.borrow_mut().on_queue_ready(host, Queue(queue)),
             None => {}
         }
     }
@@ -170,7 +171,7 @@ impl Role {
         let role = match config.gate {
             Some(policy) => Self::Gate(Rc::new(RefCell::new(Gate::new(host, root, policy)?))),
             None => {
-                host.set_tick_period(FIRST_TICK as u32);
+                host.set_tick_period(FIRST_TICK.0 as u32);
                 let plugin = Rc::new(Plugin::new(host, config)?);
                 Self::Stream(Rc::new(CountingRoot { plugin, streams: RefCell::default() }))
             }
@@ -212,7 +213,8 @@ impl HttpStream {
                 #[cfg(all(feature = "test-deaths", target_arch = "wasm32"))]
                 crate::death::die_if_asked(host);
                 if !core::mem::replace(has_begun, true) {
-                    gate.borrow_mut().on_request_headers(host, *id, &host.request_headers());
+                    let id = StreamNumber(*id);
+                    gate.borrow_mut().on_request_headers(host, id, &host.request_headers());
                 }
                 Flow::Stop
             }
@@ -233,7 +235,7 @@ impl HttpStream {
                 }
             }
             Kind::GateRequest { id, gate, has_begun: true } => {
-                gate.borrow_mut().on_stream_end(host, id)
+                gate.borrow_mut().on_stream_end(host, StreamNumber(id))
             }
             Kind::GateRequest { .. } | Kind::Ignored => {}
         }
@@ -285,7 +287,7 @@ mod tests {
         let host = Fake::default();
         let mut contexts = Contexts::configured(ROOT, &host, "");
         for (stream, time, looks) in
-            [(2, 1_000, 3), (3, 15_999, 1), (4, 16_000, 1), (5, 16_001, 0), (6, 21_000, 0)]
+            [(2, 1_000, 2), (3, 15_999, 1), (4, 16_000, 1), (5, 16_001, 0), (6, 21_000, 0)]
         {
             host.clock.set(time);
             host.clock_reads.set(0);

@@ -20,6 +20,7 @@ use kit::prelude::*;
 cases! {
     websockets_with_traffic_end_with_1001,
     clients_that_keep_sending_get_a_clean_close,
+    clients_that_send_seldom_get_a_clean_close,
     an_extended_connect_ends_with_1001,
     the_frame_filter_exports_bodies_and_a_version,
 }
@@ -36,11 +37,15 @@ struct Sockets {
 
 impl Sockets {
     async fn start(lab: &Lab) -> Outcome<Self> {
+        Self::start_with(lab, GATE).await
+    }
+
+    async fn start_with(lab: &Lab, gate: &str) -> Outcome<Self> {
         let mut server = peers(&["server"])?;
         let port: u16 = server.next_line()?.parse().context("the server's port")?;
         let sockets = cluster::h1("sockets", local(port));
         let bootstrap = Bootstrap::new().cluster(sockets);
-        let bench = Bench::upon(bootstrap, lab, GATE, hcm(lab)?).await?;
+        let bench = Bench::upon(bootstrap, lab, gate, hcm(lab)?).await?;
         Ok(Self { bench, server })
     }
 
@@ -68,6 +73,9 @@ impl Sockets {
 /// A gate that ends old WebSockets within the first second of a drain.
 const GATE: &str = r#"{"begin": {"call": "nothing"}, "end": {"websocket": "end",
     "at_age_ms": 2000, "over_ms": 1000, "websocket_grace_ms": 20000}}"#;
+/// The same with the default grace period.
+const DEFAULT_GRACE: &str = r#"{"begin": {"call": "nothing"}, "end": {"websocket": "end",
+    "at_age_ms": 2000, "over_ms": 1000}}"#;
 
 fn hcm(lab: &Lab) -> Outcome<Hcm> {
     let frames = frames_module()?;
@@ -128,7 +136,8 @@ async fn clients_that_keep_sending_get_a_clean_close(lab: &Lab) -> Outcome {
     let mut clients = Vec::new();
     for path in ["/ws", "/ws/silent"].repeat(20) {
         let socket = WebSocket::open(sockets.bench.main, path).await?;
-        clients.push(tokio::spawn(async move { (path, keep_sending(socket).await) }));
+        let interval = Duration::from_millis(5);
+        clients.push(tokio::spawn(async move { (path, keep_sending(socket, interval).await) }));
     }
     sockets.end_all().await?;
     for client in clients {
@@ -139,13 +148,41 @@ async fn clients_that_keep_sending_get_a_clean_close(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Sends a text every few milliseconds until a close frame arrives, and answers that. Returns its
-/// code, and how the connection ended.
-async fn keep_sending(mut socket: WebSocket) -> Outcome<(u16, Ended)> {
+/// The first message after the gate's order may come in any part of the grace period.
+async fn clients_that_send_seldom_get_a_clean_close(lab: &Lab) -> Outcome {
+    const EACH: u32 = 20;
+    let mut sockets = Sockets::start_with(lab, DEFAULT_GRACE).await?;
+    let mut clients = Vec::new();
+    for number in 0..EACH {
+        let path = if number % 2 == 0 { "/ws" } else { "/ws/silent" };
+        for interval in [1_200, 3_000].map(Duration::from_millis) {
+            let socket = WebSocket::open(sockets.bench.main, path).await?;
+            clients.push(tokio::spawn(async move {
+                tokio::time::sleep(interval * number / EACH).await;
+                (path, interval, keep_sending(socket, interval).await)
+            }));
+        }
+    }
+    sockets.end_all().await?;
+    let mut broken = Vec::new();
+    for client in clients {
+        let (path, interval, end) = client.await.context("a client")?;
+        if !matches!(end, Ok((1001, Ended::Fin))) {
+            broken.push(format!("{path}, each {interval:?}: {end:?}"));
+        }
+    }
+    ensure!(broken.is_empty(), "{} of {} sockets: {broken:#?}", broken.len(), 2 * EACH);
+    ensure_eq!(sockets.server_report()?["codes"], json!({ "1001": 2 * EACH }), "the server's side");
+    Ok(())
+}
+
+/// Sends a text at this interval until a close frame arrives, and answers that. Returns its code,
+/// and how the connection ended.
+async fn keep_sending(mut socket: WebSocket, interval: Duration) -> Outcome<(u16, Ended)> {
     let text = Frame::text("a message");
     loop {
         socket.send(&text).await?;
-        while let Ok(frame) = timeout(Duration::from_millis(5), socket.receive()).await {
+        while let Ok(frame) = timeout(interval, socket.receive()).await {
             if let Some(code) = frame?.close_code() {
                 socket.send(&Frame::close(code)).await?;
                 return Ok((code, socket.client.ended().await?));

@@ -6,24 +6,31 @@ mod admin_faults;
 mod adversary;
 mod app;
 pub(crate) mod bench;
+mod bounded;
 mod commands;
+mod datagrams;
 pub(crate) mod deaths;
 mod directions;
 mod drains;
 mod ends;
 mod false_hold;
 mod grpc;
+mod hidden;
 mod interface;
+mod last_call;
 mod listeners;
 mod listing;
+mod lost_answers;
 mod notify;
 mod open_ends;
+mod overload;
 mod seed;
 mod signals;
 mod states;
 pub(crate) mod traffic;
 mod true_zero;
 mod truth;
+mod unwritten;
 mod upgrade;
 mod waiters;
 mod watch;
@@ -37,20 +44,27 @@ pub(crate) fn cases() -> Vec<Case> {
         admin_faults::cases(),
         adversary::cases(),
         app::cases(),
+        bounded::cases(),
         commands::cases(),
+        datagrams::cases(),
         deaths::cases(),
         directions::cases(),
         drains::cases(),
         ends::cases(),
         false_hold::cases(),
         grpc::cases(),
+        hidden::cases(),
         truth::cases(),
+        unwritten::cases(),
         upgrade::cases(),
         interface::cases(),
+        last_call::cases(),
         listeners::cases(),
         listing::cases(),
+        lost_answers::cases(),
         notify::cases(),
         open_ends::cases(),
+        overload::cases(),
         seed::cases(),
         signals::cases(),
         states::cases(),

@@ -3,10 +3,6 @@
 /// The default port of the gate: no component of Istio, Envoy Gateway or Kubernetes listens there.
 pub const GATE: u16 = 16091;
 
-/// The gate's port in files that were rendered before Istio's documentation gave it to a metrics
-/// listener. A policy may still name it in this version.
-pub const FORMER_GATE: u16 = 15091;
-
 /// Istio's listeners and its agent: admin, capture, debugging, HBONE, agent, health, DNS,
 /// statistics.
 pub const ISTIO: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];

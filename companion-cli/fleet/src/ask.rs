@@ -1,5 +1,7 @@
 //! Asks a pod's gate, through a port-forward.
 
+use std::time::Duration;
+
 use http::Method;
 use http_body_util::{BodyExt as _, Limited};
 use serde::de::DeserializeOwned;
@@ -10,10 +12,15 @@ use super::forward::Forward;
 use super::patience::{in_time, patiently, silence};
 use super::pods::PodFacts;
 use laststream_base::visible::brief;
-use laststream_gate::{DrainCommand, Outcome, Response, Status, Streams};
+use laststream_gate::{
+    DrainCommand, Outcome, Response, Status, Streams, status_path, streams_path,
+};
 
 /// The size limit for a gate's answer. A hundred streams with long paths take less than half of it.
 const LONGEST: usize = 4 << 20;
+
+/// How long a gate waits for counters that are late. Two answers fit into the time of a pod.
+const LATE: Duration = Duration::from_secs(2);
 
 /// The answers of a pod's gate.
 #[derive(Debug, Clone)]
@@ -60,13 +67,13 @@ impl Cluster {
 
     async fn detail_through(&self, pod: &PodFacts, limit: u32) -> Result<Detail, FleetError> {
         let mut gate = self.forward(pod, pod.gate_port).await?;
-        let status: Status = get(&mut gate, "/status").await?;
+        let status: Status = get(&mut gate, &status_path(LATE)).await?;
         if status.holding == 0 && status.in_flight() == 0 {
             let (state, complete) = (status.state.clone(), status.counts_all());
             let streams = Streams { state, holding: 0, complete, streams: Vec::new() };
             return Ok(Detail { status, streams: Ok(streams) });
         }
-        let path = format!("/streams?limit={limit}");
+        let path = streams_path(limit, LATE);
         let mut streams = get(&mut gate, &path).await;
         // An Envoy that drains closes each connection after its answer.
         if streams.is_err() && gate.is_closed() {

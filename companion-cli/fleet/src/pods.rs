@@ -294,8 +294,8 @@ mod tests {
             }] } }))
             .gate_port
         };
-        let former = "pilot-agent wait --url=http://127.0.0.1:15091/prestop?wait=10s";
-        assert_eq!(of(serde_json::json!(["sh", "-c", former])), ports::FORMER_GATE);
+        let shell = "pilot-agent wait --url=http://127.0.0.1:9001/prestop?wait=10s";
+        assert_eq!(of(serde_json::json!(["sh", "-c", shell])), 9001);
         let own = ["/laststream", "prestop", "--gate=http://127.0.0.1:9000", "--timeout=24s"];
         assert_eq!(of(serde_json::json!(own)), 9000);
         assert_eq!(of(serde_json::json!(["sleep", "5"])), ports::GATE);

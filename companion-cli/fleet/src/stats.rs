@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use laststream_filter::gate::phase::Phase;
+use laststream_filter::gate::Phase;
 use strum::VariantArray as _;
 
 use super::statistics::Detour;
@@ -21,7 +21,7 @@ pub struct Stats {
     pub long_lived: u64,
     /// The duration of the drain, in seconds.
     pub drain_seconds: u64,
-    /// The deadline of a drain, in seconds from its beginning; `None` from an older module.
+    /// The deadline of a drain, in seconds from its beginning; `None` without a gate.
     pub deadline_seconds: Option<u64>,
     /// Streams that hold the drain.
     pub holding: Option<u64>,

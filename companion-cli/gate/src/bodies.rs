@@ -22,6 +22,8 @@ pub struct Status {
     /// The number of counters that no longer answer.
     #[serde(default)]
     pub lost_counters: u64,
+    /// The counters whose answers are late, in words.
+    pub late_counters: Option<String>,
     /// Envoy's own count of requests.
     pub envoy_active: Option<u64>,
     /// Bytes that wait to be written to clients.

@@ -13,9 +13,21 @@ use super::http::{Http, Response};
 use laststream_http::Secret;
 
 const SECRET_HEADER: &str = "x-laststream-secret";
-/// The time limit for most requests. For a status, the gate waits 50 ms for the counters and 400 ms
-/// for Envoy.
+/// The time limit for most requests.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the gate waits for counters that are late: the answer must come before this program
+/// gives up.
+const WAIT: Duration = Duration::from_secs(4);
+
+/// Asks for the status, and waits this long for counters that are late.
+pub fn status_path(wait: Duration) -> String {
+    format!("/status?wait={}ms", wait.as_millis())
+}
+
+/// The same for the oldest streams.
+pub fn streams_path(limit: u32, wait: Duration) -> String {
+    format!("/streams?limit={limit}&wait={}ms", wait.as_millis())
+}
 
 #[derive(Debug)]
 pub struct Gate {
@@ -49,12 +61,12 @@ impl Gate {
     }
 
     pub fn status(&self) -> Result<GateAnswer<Status>, GateError> {
-        read(self.request(Method::GET, "/status", PATIENCE)?, &[200])
+        read(self.request(Method::GET, &status_path(WAIT), PATIENCE)?, &[200])
     }
 
     /// The oldest streams that hold the drain.
     pub fn streams(&self, limit: u32) -> Result<GateAnswer<Streams>, GateError> {
-        read(self.request(Method::GET, &format!("/streams?limit={limit}"), PATIENCE)?, &[200])
+        read(self.request(Method::GET, &streams_path(limit, WAIT), PATIENCE)?, &[200])
     }
 
     /// Whether the gate is open: 200, else 503.

@@ -17,7 +17,7 @@ mod wait;
 
 pub use address::{Address, NotAnAddress, from_vars};
 pub use bodies::{Ends, Outcome, Scope, Status, Stream, Streams, counts_all, is_open};
-pub use client::{Gate, GateAnswer, Signal};
+pub use client::{Gate, GateAnswer, Signal, status_path, streams_path};
 pub use command::DrainCommand;
 pub use error::GateError;
 pub use http::{Http, Response};

@@ -21,8 +21,8 @@ fn counts(status: &Status) -> Vec<(String, String)> {
     let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
     let lost = if_any(status.lost_counters, format!(", {} lost", status.lost_counters));
     line("count", format!("{}, {}{lost}", plain(&status.count), many(status.counters, "counter")));
-    if let Some(advice) = &status.advice {
-        line("", plain(advice));
+    for more in [&status.late_counters, &status.advice].into_iter().flatten() {
+        line("", plain(more));
     }
     if let Some(active) = status.envoy_active {
         line("envoy", format!("{} by its own count", many(active, "request")));

@@ -2,7 +2,6 @@
 //! another bootstrap are not whole: what they lack may be in the other one.
 
 use super::inputs::Inputs;
-use super::listeners::is_connection_manager;
 use super::node::Node;
 
 pub(super) fn whole_bootstraps(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
@@ -25,10 +24,4 @@ pub(super) fn clusters(bootstrap: Node<'_>) -> Option<Vec<&str>> {
     }
     let clusters = bootstrap.list("static_resources.clusters");
     Some(clusters.filter_map(|cluster| cluster.text_of("name")).collect())
-}
-
-pub(super) fn connection_manager(bootstrap: Node<'_>) -> Option<Node<'_>> {
-    let path =
-        "static_resources.listeners[].filter_chains[]|default_filter_chain.filters[].typed_config";
-    bootstrap.all(path).find(|config| is_connection_manager(*config))
 }

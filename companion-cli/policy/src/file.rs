@@ -134,9 +134,6 @@ impl Placement {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gateways {
-    /// Rejected; the error names the placement that replaces it.
-    #[schemars(skip)]
-    pub name: Option<String>,
     /// Labels of the gateway's pods, by default `istio: ingressgateway`. In Istio's root namespace
     /// they select gateways of all namespaces.
     pub selector: BTreeMap<String, String>,

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use laststream_base::ports;
 use laststream_base::versions::{self, ISTIO};
 use serde_json::Value;
 
@@ -38,7 +37,6 @@ pub(super) fn of(policy: &Policy) -> Vec<String> {
             .map(|nearest| format!("istio: {range} are known: it is rendered as for {nearest}")),
         when(file.gate.enabled == Some(false) && times.iter().any(Option::is_some), NO_GATE),
         when(class.is_some() && is_elsewhere, CLASS),
-        when(policy.gate_port == Some(ports::FORMER_GATE), FORMER_PORT),
         class.map(|class| format!("placement: {}", OLDEST.replace("CLASS", class))),
         when(sidecar.is_some() && proto.is_some_and(|proto| usual_fallback(&proto.json)), FALLBACK),
         when(exempts_none, EXEMPTS_NONE),
@@ -64,9 +62,6 @@ const FALLBACK: &str = "forwarded_proto.fallback: is `connection`, and connectio
     TLS: the requests of peers that are not trusted come out as https. Write `http`, unless the \
     app means the connection to its own proxy";
 
-const FORMER_PORT: &str = "gate.port: 15091 is the port that Istio documents for its secure \
-    metrics from 1.31 on, and the next version refuses it: leave it out, render again and let the \
-    pods roll";
 const EXEMPTS_NONE: &str = "drain.long_lived: is `exempt`, and no stream is long-lived: nothing is \
     set under `count.long_lived`, and there is no `drain.long_lived_after`. For WebSockets and \
     event streams write `end: {websocket: exempt, event_stream: exempt}`";

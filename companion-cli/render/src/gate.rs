@@ -47,6 +47,8 @@ pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> M
         .with("address", address("127.0.0.1", port))
         .note("So that draining inbound listeners spares it.")
         .with("traffic_direction", "OUTBOUND")
+        .note("An overloaded proxy is stopped, too: its hook must be held, not refused.")
+        .with("bypass_overload_manager", true)
         .with("filter_chains", List::of(chain))
 }
 

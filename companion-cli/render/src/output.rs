@@ -80,8 +80,7 @@ pub(super) fn diff(name: &str, there: &str, rendered: &str) -> String {
         .to_string()
 }
 
-/// Whether this version or an earlier one has rendered a file. A comment at the head shows that,
-/// also below a licence.
+/// Whether laststream has rendered a file. A comment at the head shows that, also below a licence.
 fn was_rendered(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     let mut head = text

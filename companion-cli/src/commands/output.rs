@@ -13,7 +13,6 @@ pub(crate) enum Output {
 /// How the results for many pods are written; `wide` has more columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FleetOutput {
-    #[value(alias = "table")]
     Text,
     Wide,
     Json,

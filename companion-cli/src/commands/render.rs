@@ -30,7 +30,7 @@ pub(crate) struct Render {
     pub(crate) policy: Option<PathBuf>,
     /// The module, in place of the policy's: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`,
     /// or a file.
-    #[arg(short, long, visible_alias = "image", value_name = "MODULE")]
+    #[arg(short, long, value_name = "MODULE")]
     pub(crate) module: Option<String>,
     /// The digest of the image's manifest, or the checksum of a download, as `sha256:…`. By default
     /// the program asks the registry for the digest of the tag, because tags are never rendered.
@@ -57,9 +57,6 @@ pub(crate) struct Render {
     /// not rendered are not replaced.
     #[arg(short = 'd', long, value_name = "DIR", default_value = "-", value_parser = folder)]
     pub(crate) output_dir: PathBuf,
-    /// The format in other commands. Here it is an error, which names the way out.
-    #[arg(short, long, hide = true, num_args = 0..=1, default_missing_value = "")]
-    output: Option<String>,
     /// Writes nothing. If the folder differs from the rendered files, it prints what differs, and
     /// the exit code is 1.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output_dir", "diff"])]
@@ -134,8 +131,6 @@ impl Render {
 
 /// Values of `--output` in other commands.
 const FORMATS: [&str; 5] = ["json", "sarif", "text", "wide", "yaml"];
-const NO_FORMAT: &str = "`render` writes YAML only, so `-o` and `--output` name no format here: \
-    leave it out for standard output, or name a folder with `-d FOLDER`";
 
 fn folder(name: &str) -> Result<PathBuf, String> {
     if FORMATS.contains(&name) {
@@ -151,9 +146,6 @@ const TWO_STANDARD_INPUTS: &str =
     "policy and password cannot both come from standard input: name a file with `--policy FILE`";
 
 pub(super) fn run(command: &Render, printer: &Printer) -> Ended {
-    if command.output.is_some() {
-        return Err(misused(NO_FORMAT));
-    }
     if command.home.is_some() && command.kind != RenderArg::Rendered(Kind::Lifecycle) {
         return Err(misused("`--for` is for `render lifecycle`"));
     }

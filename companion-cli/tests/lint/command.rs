@@ -46,8 +46,8 @@ fn exit_codes_show_the_result() -> Outcome {
         (&["--crds", "-", "-"], 64),
         (&["-", "-"], 64),
         (&["good", "--change", "good", "good"], 64),
-        (&["rules/LS904.bad.yaml", "--upgrade", "envoy=1.39:1.40,istio=1.30:1.31"], 1),
-        (&["rules/LS904.bad.yaml", "--upgrade", "envoy=1.39:1.40"], 0),
+        (&["rules/LS905.bad.yaml", "--upgrade", "envoy=1.39:1.40,istio=1.30:1.31"], 1),
+        (&["rules/LS905.bad.yaml", "--upgrade", "envoy=1.39:1.40"], 0),
         (&["good", "--upgrade", "istio=1.30:1.99"], 64),
     ] {
         let output = lint(arguments)?.expect(code)?;

@@ -5,52 +5,49 @@
 //! | module | holds |
 //! |---|---|
 //! | `protocol` | the one place to read the drain |
-//! | [`timing`] | every time, with its reason, and the relations between them |
-//! | [`event`], [`facts`], [`effects`] | what goes in, and what comes out |
-//! | [`record`], [`phase`], [`step`] | the state that all workers share |
-//! | [`policy`], `ends` | the configuration, and the streams that a drain ends |
-//! | `census`, `survey`, [`messages`] | the counters: questions, replies, conclusions |
-//! | [`samples`], [`stats`], [`pacing`] | Envoy's own count |
-//! | `observe`, [`observation`] | both counts together |
-//! | `waiting`, `signals`, `schedule`, `cancelling`, `app` | pure decisions |
-//! | [`view`], [`words`] | what an answer shows |
+//! | [`state`] | the shared value, the configuration, and [every time](timing) with its reason |
+//! | [`counts`] | the counters' replies, Envoy's own count, and both together |
+//! | [`requests`] | what the gate is asked, holds, answers and does next |
+//! | `steps` | the single steps of a callback |
+//! | `sim` | a shell for tests |
+//!
+//! The loop of a shell, here with [`sim::Sim`] in place of Envoy: a stop hook is held until the
+//! stream in flight has ended and stayed ended.
+//!
+//! ```
+//! use laststream_drain::requests::{Command, Effect, Event, Hold};
+//! use laststream_drain::sim::Sim;
+//! use laststream_drain::state::{Millis, Policy, StreamNumber};
+//!
+//! let hook = StreamNumber(5);
+//! let mut sim = Sim::new(Policy::default());
+//! sim.counts.scopes[0].gauges.in_flight = 1;
+//! sim.request(hook, Command::PreStop(Hold::UntilOpen));
+//! let mut answered_at = None;
+//! for _ in 0..400 {
+//!     sim.now = sim.now + Millis(10);
+//!     if sim.now - sim.shared.record.began == Millis(1_500) {
+//!         sim.counts.scopes[0].gauges.in_flight = 0; // the stream ends
+//!     }
+//!     sim.on(Event::Tick); // reads the facts, stores the shared value, applies the effects
+//!     sim.reply(); // the counters do
+//!     sim.answer_calls(); // Envoy's admin interface does
+//!     let is_answer = |effect: &Effect| matches!(effect, Effect::Respond(stream, _) if *stream == hook);
+//!     if answered_at.is_none() && sim.effects.iter().any(is_answer) {
+//!         answered_at = Some(sim.now - sim.shared.record.began);
+//!     }
+//! }
+//! let answered_at = answered_at.expect("the gate opens");
+//! assert!(answered_at >= Millis(2_500) && answered_at < Millis(2_600), "{answered_at:?}");
+//! ```
 
-mod app;
-mod cancelling;
-mod census;
-pub mod count_state;
-pub mod effects;
-mod end_orders;
-pub mod ends;
-pub mod event;
-pub mod facts;
-mod handling;
-pub mod kinds;
-mod leaks;
-pub mod messages;
-mod notify;
-pub mod observation;
-mod observe;
-pub mod pacing;
-pub mod phase;
-pub mod policy;
+pub mod counts;
 mod protocol;
-pub mod record;
-mod report;
-pub mod samples;
-mod schedule;
-pub mod scope;
-mod signals;
-#[cfg(test)]
-mod snapshot_tests;
-pub mod stats;
-pub mod step;
-mod survey;
-pub mod timing;
-mod turn;
-pub mod view;
-mod waiting;
-pub mod words;
+pub mod requests;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
+pub mod state;
+mod steps;
 
-pub use app::FROM_THE_APP;
 pub use protocol::Worker;
+pub use state::timing;

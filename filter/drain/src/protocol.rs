@@ -1,64 +1,72 @@
 //! The protocol of the drain, and the one place to read it: an event of one worker and the facts of
-//! that moment go in, the new record and the effects come out. Nothing here calls Envoy.
+//! that moment go in, the new shared value and the effects come out. Nothing here calls Envoy.
 //!
 //! | question | answer |
 //! |---|---|
-//! | When does a 200 leave? | [`Worker::answer_waiting`]: both counts were zero for the whole |
+//! | When does a 200 leave? | [`Worker::answer_waiting`]: both counts were zero at the end of the |
 //! | | quiet period, by answers newer than the request ([`View::proves_open`]) |
 //! | When does a signal pass? | [`Worker::confirm_signal`]: behind the closed latch, both counts |
 //! | | were asked for again and are zero |
 //! | Who closes the latch? | [`Worker::close_latch`], for one signal at a time |
-//! | What ends a drain? | [`Record::evaluate`]: zero that lasts, the deadline, a force, a cancel |
+//! | What ends a drain? | [`Record::evaluate`](crate::state::Record::evaluate): zero that lasts, the deadline, a force, a cancel |
+//! | Who asks and ticks? | the gate that leads ([`Shared::lead`]), and each that holds a request |
+//!
+//! How new an answer must be has four words:
+//!
+//! - **newer** than a request ([`Needs`]): to a round of the counters, and to a query of Envoy, that
+//!   began after it;
+//! - **known until** a moment: every worker had replied since, and then Envoy was asked. A worker
+//!   that stands still may have ended a stream whose last bytes no sum shows yet;
+//! - **valid**: Envoy's last answer, for six times as long as it took, because the next one may not
+//!   come sooner;
+//! - **late**, and after ten seconds **dead**: a counter that does not reply. A late one owns its
+//!   streams.
+//!
+//! | which answer | needs |
+//! |---|---|
+//! | 200 | zero known until the end of the quiet period; both counts newer than the request; Envoy's |
+//! | | valid; nothing of a counter that is dead |
+//! | a signal | zero by both counts, newer than the closed latch, the counters' first; no late counter |
+//! | the quiet period | begins when the counts were read; what is awaited changes nothing |
+//! | a heal | two valid answers of Envoy without a request in between; replies newer than the last |
+//! | | one; no late counter |
+//! | a subtraction | replies newer than Envoy's valid answer, of streams that are older |
+//! | a status | counters newer than the request, and Envoy if they are zero, as long as the client |
+//! | | waits; then what there is, with the word `asking` or `leaking`, and what is late |
 
 use std::sync::Arc;
 
-use crate::census::{Census, RoundOptions};
-use crate::effects::{Answer, Call, Counter, Effect, Effects, Level};
-use crate::end_orders::EndOrders;
-use crate::ends::EndView;
-use crate::event::Event;
-use crate::facts::Facts;
-use crate::leaks::{self, LeakWatch};
-use crate::notify;
-use crate::observation::App;
-use crate::observe::{Sources, needs_totals};
-use crate::phase::Phase;
-use crate::policy::Policy;
-use crate::record::{Action, Record};
-use crate::report::report;
-use crate::samples::{BeforeQuery, EnvoySamples};
-use crate::schedule::{Schedule, StatsQuery};
-use crate::signals::{
-    ASKING, BUSY, IN_FLIGHT, LatchedSignal, SignalKind, SignalStep, UNSEEN, step_of_waiter,
+use crate::counts::{
+    BeforeQuery, Census, EnvoySamples, Facts, IgnorableBefore, Reply, RoundOptions, Sources,
+    Survey, needs_totals,
 };
-use crate::step::CallEnd;
-use crate::survey::Survey;
-use crate::timing::{LATCH_SLACK, LATCHED_FOR, REPLY_TIMEOUT};
-use crate::turn::Turn;
-use crate::view::View;
-use crate::waiting::{Needs, Waiter, Waiting, WaitsFor};
-use crate::words::{fault_in_words, sentence};
+use crate::requests::words::{NOT_ALL, refusal_in_words, sentence};
+use crate::requests::{
+    Answer, Call, Counter, Effect, Effects, Event, HeldSignal, IndexChange, LatchedSignal, Level,
+    Listings, Needs, Origin, Refusal, Schedule, SignalStep, StatsQuery, Status, View, Waiter,
+    Waiting, WaitsFor, step_of_held,
+};
+use crate::state::timing::{EVALUATION_SLACK, LATCHED_FOR, REPLY_TIMEOUT};
+use crate::state::{
+    Action, CountState, EndView, Millis, Moment, Phase, Policy, Shared, Step, StreamNumber,
+};
+use crate::steps::{
+    AppQuery, Apply, EndOrders, LeakWatch, Turn, end_orders, leaks, notify, report,
+};
 
 /// The gate of one worker.
 #[derive(Debug, Clone)]
 pub struct Worker {
-    pub(crate) policy: Arc<Policy>,
-    pub(crate) census: Census,
-    pub(crate) samples: EnvoySamples,
-    pub(crate) waiting: Waiting,
-    pub(crate) latched: Option<LatchedSignal>,
-    pub(crate) app: AppQuery,
+    policy: Arc<Policy>,
+    census: Census,
+    samples: EnvoySamples,
+    waiting: Waiting,
+    latched: Option<LatchedSignal>,
+    app: AppQuery,
     ends: EndOrders,
     leaks: LeakWatch,
-    pub(crate) period: u64,
-}
-
-/// The last query to the app.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct AppQuery {
-    pub(crate) asked_at: u64,
-    pub(crate) is_running: bool,
-    pub(crate) reply: Option<(u64, App)>,
+    /// The tick period; none if this gate has nothing to do.
+    period: Option<Millis>,
 }
 
 impl core::hash::Hash for Worker {
@@ -82,67 +90,59 @@ impl Worker {
             app: AppQuery::default(),
             ends: EndOrders::default(),
             leaks: LeakWatch::default(),
-            period: 0,
+            period: None,
         }
     }
 
-    /// Makes the deadline of drains earlier, as a new configuration would, and returns it if it
-    /// did. A drain without streams still has the time to reach zero.
-    pub fn limit_deadline(&mut self, latest: u64) -> Option<u64> {
-        let Policy { delay, quiet, linger, deadline, .. } = *self.policy;
-        let least = delay.saturating_add(quiet.max(linger)).saturating_add(REPLY_TIMEOUT);
-        let limited = latest.max(least);
-        (limited < deadline).then(|| {
-            Arc::make_mut(&mut self.policy).deadline = limited;
-            limited
-        })
-    }
-
-    /// Whether there is nothing to do.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.period == 0
+    /// Receives the counters' replies, each perhaps with a listing, and returns whether they make
+    /// an [`Event::Message`]: no other counter that may be alive is left to reply.
+    pub fn receive(&mut self, now: Moment, replies: Vec<(Reply, Option<String>)>) -> bool {
+        self.census.receive(now, replies)
     }
 
     /// Handles one event. The shell calls this once in each callback.
-    pub fn on(&mut self, event: Event, facts: &Facts<'_>) -> Effects {
+    pub fn on(&mut self, event: Event, facts: &Facts) -> Effects {
         let mut turn = Turn::new(facts);
         let view = match event {
             Event::StreamGone(stream) => {
                 self.forget(stream, &mut turn);
                 None
             }
-            Event::Deleted { ends_envoy: true } => {
-                turn.seal();
-                self.ask_counters(&mut turn);
-                None
-            }
-            Event::Deleted { ends_envoy: false } => {
-                turn.push(Effect::OpenLatch);
+            Event::Deleted { ends_envoy } => {
+                turn.shared.pacing.drop_query_of(facts.queue);
+                if ends_envoy {
+                    turn.seal();
+                    self.ask_counters(&mut turn);
+                } else {
+                    turn.push(Effect::OpenLatch);
+                }
                 None
             }
             Event::Configured => {
                 turn.show_phase();
+                turn.push(Effect::Tick(self.policy.evaluate_every));
                 self.set_tick(&mut turn);
                 None
             }
             event => Some(self.decide(event, &mut turn)),
         };
-        Effects { record: turn.record, view, list: turn.effects }
+        turn.into_effects(view)
     }
 
     /// One evaluation, and all that follows from it.
-    fn decide(&mut self, event: Event, turn: &mut Turn<'_, '_>) -> View {
+    fn decide(&mut self, event: Event, turn: &mut Turn<'_>) -> View {
         // A gate that has nothing to do asks nothing, even if a late reply arrives.
-        let is_waking = self.period > 0 || !matches!(event, Event::Message | Event::Tick);
-        self.receive(turn);
+        let is_routine = matches!(event, Event::Message | Event::Tick);
+        self.change_index(turn);
+        self.begin_tick(&event, turn);
         self.apply(event, turn);
+        self.follow_or_lead(turn);
         let (view, action) = self.evaluate(turn);
         self.confirm_signal(&view, turn);
         self.perform(action, &view, turn);
         notify::call_when_due(&self.policy, turn);
         self.answer_waiting(&view, turn);
-        if is_waking {
+        if self.period.is_some() || !is_routine || self.waiting.any() {
             self.query(&view, turn);
             self.ask_counters(turn);
         }
@@ -150,189 +150,244 @@ impl Worker {
         view
     }
 
+    fn change_index(&self, turn: &mut Turn<'_>) {
+        let (back, gone) = (self.census.to_revive(turn.facts), self.census.to_remove(turn.facts));
+        for (change, queues) in [(IndexChange::Revive, back), (IndexChange::Remove, gone)] {
+            if !queues.is_empty() {
+                turn.push(Effect::ChangeIndex(change, queues));
+            }
+        }
+    }
+
+    /// On a tick, the counters are asked if this gate needs them, and the latch stays closed. A
+    /// gate that serves evaluates for its metrics at intervals: one worker for all, which tick a
+    /// little apart.
+    fn begin_tick(&mut self, event: &Event, turn: &mut Turn<'_>) {
+        if *event != Event::Tick {
+            return;
+        }
+        turn.is_tick = true;
+        turn.wants_round = self.period.is_some() && self.schedule(turn).asks_on_ticks();
+        if turn.facts.latch.is_held {
+            turn.push(Effect::ExtendLatch);
+        }
+        let Some(every) = self.policy.evaluate_every.filter(|_| self.period.is_none()) else {
+            return;
+        };
+        let now = turn.now();
+        let is_due = |last: Moment| now - last + EVALUATION_SLACK >= every;
+        if turn.shared.evaluated_at.is_none_or(is_due) {
+            turn.shared.evaluated_at = Some(now);
+            self.apply_to(turn).hold_metrics();
+        }
+    }
+
+    fn apply_to<'w, 't, 'f>(&'w mut self, turn: &'t mut Turn<'f>) -> Apply<'w, 't, 'f> {
+        let Self { policy, census, samples, waiting, app, .. } = self;
+        Apply { policy, census, samples, waiting, app, turn }
+    }
+
+    fn apply(&mut self, event: Event, turn: &mut Turn<'_>) {
+        self.apply_to(turn).event(event);
+    }
+
+    /// During a drain one gate asks for all, and another goes on if it is silent.
+    fn follow_or_lead(&self, turn: &mut Turn<'_>) {
+        if turn.shared.record.phase == Phase::Serving {
+            turn.shared.lead = None;
+        } else {
+            turn.shared.follow_or_lead(turn.facts.queue, turn.now());
+        }
+    }
+
+    /// Forgets a request that was answered, or whose client has gone.
+    fn forget(&mut self, stream: StreamNumber, turn: &mut Turn<'_>) {
+        self.waiting.forget(stream);
+        if self.latched.take_if(|signal| signal.is_of_stream(stream)).is_some() {
+            turn.push(Effect::OpenLatch);
+        }
+    }
+
     /// Observes, and updates the record.
-    fn evaluate(&mut self, turn: &mut Turn<'_, '_>) -> (View, Option<Action>) {
+    fn evaluate(&mut self, turn: &mut Turn<'_>) -> (View, Option<Action>) {
         let facts = turn.facts;
         let survey = Survey::new(&self.census, &self.policy, facts, self.samples.round());
-        // An answer from before this drain is not an answer about it.
-        let app = self.app.reply.filter(|(asked_at, _)| *asked_at >= turn.record.began);
         let (policy, samples) = (&*self.policy, &self.samples);
-        let total = turn.total;
-        let observed = Sources { policy, facts, survey: &survey, samples, total, app }.observe();
-        let phase_before = turn.record.phase;
-        turn.finish_before = turn.record.finish;
-        let (reason, action) = turn.record.evaluate(policy, facts.now, &observed);
-        let logs = turn.record.claim_log(facts.now);
-        let has_drain = policy.notify_patience.is_some() && turn.record.phase != Phase::Serving;
+        let mut sources = Sources {
+            policy,
+            facts,
+            survey: &survey,
+            samples,
+            total: turn.shared.total.requests,
+            sums_lack_streams: turn.shared.sums_lack_streams,
+            app: self.app.reply_since(turn.shared.record.began),
+        };
+        turn.shared.sums_lack_streams |= samples.lacks_streams(sources.ignorable());
+        sources.sums_lack_streams = turn.shared.sums_lack_streams;
+        let observed = sources.observe();
+        let phase_before = turn.shared.record.phase;
+        let (reason, action) = turn.record().evaluate(policy, facts.now, &observed);
+        let logs = turn.record().claim_log(facts.now);
+        let shared = &turn.shared;
+        let notifies = policy.notify_patience.is_some() && shared.record.phase != Phase::Serving;
         let view = View {
             now: facts.now,
             stats: samples.stats(facts.now),
-            answered_query: if policy.has_admin() { samples.answered_query() } else { u64::MAX },
+            answered_query: policy.has_admin().then(|| samples.answered_query()),
             fault: samples.fault,
             observed,
-            record: turn.record.clone(),
+            record: shared.record.clone(),
             reason,
-            notify: has_drain.then(|| notify::step(turn)),
-            ends: self.end_view(&turn.record, facts),
+            notify: notifies.then_some(shared.notify),
+            ends: self.end_view(shared, facts),
             survey,
         };
         if logs {
             turn.log(Level::Info, format!("draining: {}", sentence(&view, policy)));
         }
-        report(policy, phase_before, &view, turn);
-        self.leaks.look(&view.observed, self.waiting.any(WaitsFor::Signal), facts.now);
+        report::report(policy, phase_before, &view, turn);
+        self.leaks.look(&view.observed, self.waiting.any_signal(), facts.now);
         (view, action)
     }
 
-    fn end_view(&self, record: &Record, facts: &Facts<'_>) -> Option<EndView> {
-        let window = facts.ends.window(&self.policy.end, record)?;
+    fn end_view(&self, shared: &Shared, facts: &Facts) -> Option<EndView> {
+        let window = end_orders::window(&self.policy, shared)?;
         let survey = self.census.end_survey(facts, &self.policy.scopes);
         let left = (survey.answered > 0).then_some(survey.endable);
         Some(EndView { kinds: self.policy.end.kinds, left, window })
     }
 
-    fn perform(&mut self, action: Option<Action>, view: &View, turn: &mut Turn<'_, '_>) {
+    fn perform(&mut self, action: Option<Action>, view: &View, turn: &mut Turn<'_>) {
         match action {
             Some(Action::Begin) => turn.call(Call::Begin),
-            Some(Action::Finish) => match self.close_latch(SignalKind::Finish, turn) {
-                Ok(()) => {}
+            Some(Action::Finish) if turn.shared.is_led_by(turn.facts.queue, view.now) => {
                 // If streams cannot read the latch's gauge, nothing can be sent safely, and the
                 // hook must not wait for it.
-                Err(UNSEEN) => turn.record.finish.record(CallEnd::Refused),
-                Err(_) => turn.postpone_finish(),
-            },
+                if self.close_latch(Origin::Finish, turn) == Err(Refusal::LatchUnseen) {
+                    turn.record().finish = Step::Failed;
+                }
+            }
+            Some(Action::Finish) | None => {}
             Some(Action::Heal) => leaks::heal(&self.samples, &view.survey, turn),
-            None => {}
         }
     }
 
     /// Closes the latch, which refuses new streams, and asks for both counts again. A stream is
     /// counted before it checks the latch, and the gate closes the latch before it reads the count,
     /// so one of the two sees the other.
-    fn close_latch(
-        &mut self,
-        kind: SignalKind,
-        turn: &mut Turn<'_, '_>,
-    ) -> Result<(), &'static str> {
-        let (facts, latch) = (turn.facts, turn.facts.latch);
+    fn close_latch(&mut self, origin: Origin, turn: &mut Turn<'_>) -> Result<(), Refusal> {
+        let (latch, pacing, now) = (turn.facts.latch, turn.shared.pacing, turn.now());
         if latch.is_rejected {
-            return Err(UNSEEN);
+            return Err(Refusal::LatchUnseen);
         }
-        if facts.queue.is_none() {
-            return Err(ASKING);
+        if turn.facts.queue.is_none() {
+            return Err(Refusal::Asking);
         }
         // New streams are refused from here on until Envoy has answered, so the query must begin at
         // once.
-        let can_query = !self.policy.has_admin()
-            || facts.pacing.is_allowed(facts.now) && !self.samples.is_running();
+        let can_query = !self.policy.has_admin() || pacing.is_allowed(now);
         // It may be closed for a signal of this gate that is on its way.
         let is_in_use = !latch.is_sealed && (latch.is_taken || latch.is_held);
         if self.latched.is_some() || !can_query || is_in_use {
-            return Err(BUSY);
+            return Err(Refusal::Busy);
         }
-        let patience = self.policy.patience.saturating_mul(LATCHED_FOR);
-        let until = facts.now.saturating_add(patience);
         if !latch.is_sealed {
-            // The call itself also takes its time.
-            let closed_until = until.saturating_add(self.policy.patience + LATCH_SLACK);
-            turn.push(Effect::CloseLatch(closed_until));
+            turn.push(Effect::CloseLatch);
         }
-        self.latched = Some(LatchedSignal { kind, needs: self.next_answers(), until });
+        let until = now + (pacing.last_took() * LATCHED_FOR).max(REPLY_TIMEOUT);
+        self.latched = Some(LatchedSignal { origin, needs: self.next_answers(), until });
         turn.wants_round = true;
         Ok(())
     }
 
+    /// The numbers of the next requests to the counters and to Envoy.
+    fn next_answers(&self) -> Needs {
+        let query = self.policy.has_admin().then(|| self.samples.next_query());
+        Needs { round: self.census.round + 1, query }
+    }
+
     /// Sends the signal behind the latch, if nothing is in flight. No stream can begin meanwhile.
-    fn confirm_signal(&mut self, view: &View, turn: &mut Turn<'_, '_>) {
+    fn confirm_signal(&mut self, view: &View, turn: &mut Turn<'_>) {
         let latch = turn.facts.latch;
-        let Some(signal) = self.latched.take_if(|signal| signal.is_ready(view, &latch)) else {
+        let Some(latched) = self.latched.take_if(|signal| signal.is_ready(view, &latch)) else {
             return;
         };
-        let step = signal.step(view, &self.policy, &latch);
-        match (signal.kind, step) {
-            (SignalKind::Operator { stream, path, .. }, SignalStep::Send) => {
-                return turn.call(Call::Signal { stream, path, is_latched: true });
+        let step = latched.step(view, &latch);
+        match (latched.origin, step) {
+            (Origin::Operator(HeldSignal { stream, signal, .. }), SignalStep::Send) => {
+                return turn.call(Call::Signal { stream, signal, is_latched: true });
             }
             // Only this record can be the one that is stored: a cancel in between is seen.
-            (SignalKind::Finish, SignalStep::Send) if turn.record.finish.send(view.now) => {
-                return turn.call(Call::Finish);
+            (Origin::Finish, SignalStep::Send) => {
+                let patience = self.policy.patience;
+                if turn.record().finish.send(patience, view.now) {
+                    return turn.call(Call::Finish);
+                }
             }
-            (SignalKind::Finish, SignalStep::Refuse(_)) => {
-                turn.record.finish.record(CallEnd::Refused)
+            (Origin::Finish, SignalStep::Refuse(_)) => turn.record().finish = Step::Failed,
+            (Origin::Operator(held), SignalStep::Refuse(why)) => {
+                self.refuse_signal(held.stream, why, view, turn)
             }
-            (SignalKind::Operator { stream, .. }, SignalStep::Refuse(why)) => {
-                self.refuse_signal(stream, why, view, turn)
-            }
-            (kind, _) => self.try_later(kind, self.samples.next_query(), turn),
+            (Origin::Operator(held), _) => self.try_later(held),
+            (Origin::Finish, _) => {}
         }
         turn.push(Effect::OpenLatch);
     }
 
-    fn try_signal(&mut self, view: &View, waiter: Waiter, turn: &mut Turn<'_, '_>) {
-        let step = step_of_waiter(view, &waiter, self.latched.is_some());
-        let Waiter { stream, until, path, needs, waits_for } = waiter;
-        match step {
-            SignalStep::Send => turn.call(Call::Signal { stream, path, is_latched: false }),
-            SignalStep::Hold => self.waiting.hold(Waiter { stream, waits_for, until, needs, path }),
-            SignalStep::AwaitNext => {
-                let query = self.samples.next_query();
-                self.try_later(SignalKind::Operator { stream, path, until }, query, turn)
+    /// Holds a signal until the next answers.
+    fn try_later(&mut self, held: HeldSignal) {
+        let query = Some(self.samples.next_query());
+        self.waiting
+            .hold_signal(HeldSignal { needs: Needs { query, ..self.next_answers() }, ..held });
+    }
+
+    fn try_signal(&mut self, view: &View, held: HeldSignal, turn: &mut Turn<'_>) {
+        match step_of_held(view, &held, self.latched.is_some()) {
+            SignalStep::Send => {
+                let HeldSignal { stream, signal, .. } = held;
+                turn.call(Call::Signal { stream, signal, is_latched: false })
             }
-            SignalStep::Refuse(why) => self.refuse_signal(stream, why, view, turn),
+            SignalStep::Hold => self.waiting.hold_signal(held),
+            SignalStep::AwaitNext => self.try_later(held),
+            SignalStep::Refuse(why) => self.refuse_signal(held.stream, why, view, turn),
             SignalStep::CloseLatch => {
-                let kind = SignalKind::Operator { stream, path: path.clone(), until };
-                match self.close_latch(kind, turn) {
+                match self.close_latch(Origin::Operator(held.clone()), turn) {
                     Ok(()) => {}
-                    // Query 0 marks the signal as untried, so the next query is left to it.
-                    Err(BUSY) if view.now < until => {
-                        let needs = Needs { query: 0, ..needs };
-                        self.waiting.hold(Waiter { stream, waits_for, until, needs, path })
+                    // Untried, so the next query is left to it.
+                    Err(Refusal::Busy) if view.now < held.until => {
+                        let needs = Needs { query: None, ..held.needs };
+                        self.waiting.hold_signal(HeldSignal { needs, ..held })
                     }
-                    Err(why) => self.refuse_signal(stream, why, view, turn),
+                    Err(why) => self.refuse_signal(held.stream, why, view, turn),
                 }
             }
         }
     }
 
-    fn refuse_signal(&mut self, stream: u32, why: &str, view: &View, turn: &mut Turn<'_, '_>) {
+    fn refuse_signal(
+        &mut self,
+        stream: StreamNumber,
+        why: Refusal,
+        view: &View,
+        turn: &mut Turn<'_>,
+    ) {
         turn.push(Effect::Increment(Counter::Refused));
-        let reason = match view.fault {
-            Some(fault) if why == ASKING => fault_in_words(fault, &self.policy),
-            _ => why.into(),
-        };
         // A leak would refuse signals for ever.
-        if why == IN_FLIGHT {
+        if why == Refusal::InFlight {
             self.leaks.suspect(&view.observed, view.now);
         }
-        turn.outcome(stream, 503, reason);
+        turn.outcome(stream, 503, refusal_in_words(why, view, &self.policy));
     }
 
     /// Answers each held request that can be answered now, at most 64 in one callback.
-    fn answer_waiting(&mut self, view: &View, turn: &mut Turn<'_, '_>) {
-        let limit = turn.answers_left();
-        let ready = self.waiting.take_ready(limit, |waiter| view.answers(waiter));
-        for waiter in ready {
-            let (stream, needs) = (waiter.stream, waiter.needs);
-            match waiter.waits_for {
-                WaitsFor::Counts => turn.answer(stream, Answer::Status),
-                WaitsFor::Metrics => {}
-                WaitsFor::Listing(limit) => {
-                    let (scopes, plain_only) =
-                        (&self.policy.scopes, self.policy.exempts_long_lived);
-                    let (listings, is_complete) =
-                        self.census.listings(turn.facts, scopes, needs.round, plain_only);
-                    turn.answer(stream, Answer::Streams { listings, is_complete, limit });
-                }
-                WaitsFor::Ready | WaitsFor::Opening => {
-                    let is_open = view.proves_open(needs);
-                    let reason = match view.is_open() && !is_open {
-                        true => ASKING.into(),
-                        false => sentence(view, &self.policy),
-                    };
-                    turn.outcome(stream, if is_open { 200 } else { 503 }, reason);
-                }
-                WaitsFor::Signal => self.try_signal(view, waiter, turn),
-            }
+    fn answer_waiting(&mut self, view: &View, turn: &mut Turn<'_>) {
+        self.waiting.refresh_metrics(view.now, |needs| view.has_answers(needs));
+        for waiter in self.waiting.take_ready(turn.answers_left(), |waiter| view.answers(waiter)) {
+            self.answer(waiter, view, turn);
+        }
+        let ready = self.waiting.take_ready_signals(turn.answers_left(), |held| view.decides(held));
+        for held in ready {
+            self.try_signal(view, held, turn);
         }
         if turn.answers_left() == 0 {
             turn.push(Effect::Wake);
@@ -342,56 +397,106 @@ impl Worker {
         }
     }
 
-    fn schedule<'s>(&'s self, record: &'s Record, facts: &Facts<'_>) -> Schedule<'s> {
+    fn answer(&self, waiter: Waiter, view: &View, turn: &mut Turn<'_>) {
+        let Waiter { stream, needs, .. } = waiter;
+        match waiter.waits_for {
+            WaitsFor::Counts => {
+                let status = Box::new(Status::new(&self.policy, view, turn.facts));
+                turn.answer(stream, Answer::Status(status));
+            }
+            WaitsFor::Listing(limit) => {
+                let listings = self.listings(view, needs.round, limit, turn.facts);
+                turn.answer(stream, Answer::Streams(listings));
+            }
+            WaitsFor::Ready | WaitsFor::Opening => {
+                let is_open = view.proves_open(needs);
+                let reason = match view.is_open() && !is_open {
+                    true => NOT_ALL.into(),
+                    false => sentence(view, &self.policy),
+                };
+                turn.outcome(stream, if is_open { 200 } else { 503 }, reason);
+            }
+        }
+    }
+
+    fn listings(&self, view: &View, round: u64, limit: usize, facts: &Facts) -> Listings {
+        let (scopes, plain_only) = (&self.policy.scopes, self.policy.exempts_long_lived);
+        let (listings, is_listed) = self.census.listings(facts, scopes, round, plain_only);
+        let is_counted = matches!(view.observed.count, CountState::Exact | CountState::Assumed);
+        Listings {
+            now: view.now,
+            state: view.record.phase,
+            holding: view.observed.holding,
+            is_complete: is_listed && is_counted,
+            limit,
+            listings,
+        }
+    }
+
+    fn schedule<'s>(&'s self, turn: &'s Turn<'_>) -> Schedule<'s> {
+        let facts = turn.facts;
         Schedule {
             policy: &self.policy,
-            record,
+            record: &turn.shared.record,
             samples: &self.samples,
             waiting: &self.waiting,
             latched: self.latched.as_ref().map(|signal| signal.needs),
             is_latch_held: facts.latch.is_held,
             is_healing: self.leaks.is_healing(facts.now),
+            leads: turn.shared.is_led_by(facts.queue, facts.now),
         }
     }
 
     /// Queries Envoy's own count and the app, if that is due.
-    fn query(&mut self, view: &View, turn: &mut Turn<'_, '_>) {
-        let (facts, now) = (turn.facts, view.now);
-        let with_totals = needs_totals(view.survey.count_state);
-        let schedule = self.schedule(&turn.record, facts);
-        let is_due = match schedule.stats_query(now, with_totals) {
-            StatsQuery::Due => true,
-            StatsQuery::DueIfNothingHolds => view.observed.holding == 0,
-            StatsQuery::NotDue => false,
-        };
-        // The worker that can make the last call needs the next query for itself.
-        let leaves_query = self.latched.is_none()
-            && turn.record.awaits_finish_call(&self.policy)
-            && facts.pacing.is_reserved(now);
+    fn query(&mut self, view: &View, turn: &mut Turn<'_>) {
+        let (survey, now) = (&view.survey, view.now);
+        let with_totals = needs_totals(survey.count_state);
+        let schedule = self.schedule(turn);
+        let is_due = self.policy.has_admin()
+            && match schedule.stats_query(now, survey, with_totals) {
+                StatsQuery::Due => true,
+                StatsQuery::DueIfNothingHolds => view.observed.holding == 0,
+                StatsQuery::NotDue => false,
+            };
         let asks_app = self.policy.waits_for_app
             && !self.app.is_running
             && schedule.is_app_query_due(now, self.app.asked_at);
-        let can_query = self.policy.has_admin() && !self.samples.is_running();
-        if is_due && can_query && !leaves_query && facts.pacing.is_allowed(now) {
-            let (gauges, begun) = (facts.counts.gauges.clone(), facts.counts.ever_begun);
-            let heals = facts.heals;
-            self.samples.begin_query(BeforeQuery { at: now, gauges, begun, heals, with_totals });
-            turn.call(Call::Stats { with_totals });
+        if is_due {
+            self.query_envoy(survey, with_totals, turn);
         }
         if asks_app {
-            (self.app.asked_at, self.app.is_running) = (now, true);
+            self.app.ask(now);
             turn.call(Call::App);
         }
     }
 
+    fn query_envoy(&mut self, survey: &Survey, with_totals: bool, turn: &mut Turn<'_>) {
+        let (facts, at) = (turn.facts, turn.now());
+        let Some(queue) = facts.queue else { return };
+        if !turn.shared.pacing.begin(at, self.policy.stats_patience(), queue) {
+            return;
+        }
+        let ignorable =
+            IgnorableBefore { in_flight: survey.ignorable, begun: facts.counts.ever_begun };
+        let query = self.samples.begin_query(BeforeQuery {
+            at,
+            alive_until: survey.alive_until,
+            ignorable,
+            gauges: facts.counts.gauges().collect(),
+            heals: facts.tally.heals,
+            with_totals,
+        });
+        turn.call(Call::Stats { query, with_totals });
+    }
+
     /// Asks the counters, if somebody waits for their replies. On a tick the requests carry the
     /// order to end streams.
-    fn ask_counters(&mut self, turn: &mut Turn<'_, '_>) {
+    fn ask_counters(&mut self, turn: &mut Turn<'_>) {
         let facts = turn.facts;
         if !turn.wants_round {
             return;
         }
-        let schedule = self.schedule(&turn.record, facts);
+        let schedule = self.schedule(turn);
         let options = RoundOptions {
             latch_check: schedule.latch_check(facts.latch.is_sealed),
             long_lived_before: schedule.long_lived_before(),
@@ -405,11 +510,11 @@ impl Worker {
         requests.into_iter().for_each(|(queue, request)| turn.push(Effect::Ask(queue, request)));
     }
 
-    fn set_tick(&mut self, turn: &mut Turn<'_, '_>) {
-        let period = self.schedule(&turn.record, turn.facts).tick_period(turn.facts.now);
+    fn set_tick(&mut self, turn: &mut Turn<'_>) {
+        let period = self.schedule(turn).tick_period(turn.now());
         if period != self.period {
             self.period = period;
-            turn.push(Effect::Tick(period));
+            turn.push(Effect::Tick(period.or(self.policy.evaluate_every)));
         }
     }
 }

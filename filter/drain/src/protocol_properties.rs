@@ -5,24 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::{Answer, Call, Effect, Effects, Event, Facts, Record, Worker};
-use crate::count_state::CountState;
-use crate::ends::EndProgress;
-use crate::event::{Command, Ended};
-use crate::facts::{Counts, IndexEntry, Latch};
-use crate::messages::Reply;
-use crate::observation::EnvoyCount;
-use crate::pacing::QueryPacing;
-use crate::phase::Phase;
-use crate::policy::{BeginCall, Finish, Policy};
-use crate::scope::Scope;
-use crate::step::{CallEnd, Step};
-use crate::timing::{MOST_ANSWERS, QUERY_INTERVAL, SHORT_TICK};
+use crate::Worker;
+use crate::counts::{Facts, Reply};
+use crate::requests::{
+    Answer, Call, Client, Command, Effect, Effects, Ended, Event, Hold, QUIT, Signal,
+};
+use crate::sim::{COUNTER, Sim, entry};
+use crate::state::timing::{MOST_ANSWERS, QUERY_INTERVAL, SHORT_TICK};
+use crate::state::{
+    BeginCall, CallEnd, CountState, EnvoyCount, Finish, Millis, Phase, Policy, Queue, Scope, Step,
+    StreamNumber,
+};
 
-const COUNTER: u32 = 7;
 const BUSY_STATS: &str = "http.a.downstream_rq_active: 1\nserver.concurrency: 1";
 const IDLE_STATS: &str = "http.a.downstream_rq_active: 0\nserver.concurrency: 1";
-const QUIT: &str = "/quitquitquit";
 
 /// What happens next.
 #[derive(Debug, Clone)]
@@ -52,7 +48,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(CallEnd::Answered(503)),
         1 => Just(CallEnd::TimedOut),
         1 => Just(CallEnd::Reset),
-        1 => Just(CallEnd::Refused),
+        1 => Just(CallEnd::NotSent),
     ];
     let body = prop_oneof![8 => Just(IDLE_STATS), 1 => Just(BUSY_STATS), 1 => Just("")];
     prop_oneof![
@@ -70,19 +66,22 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
+fn quit() -> Command {
+    Command::Signal(Signal::Quit(QUIT.into()))
+}
+
 fn command() -> impl Strategy<Value = Command> {
-    let signal = |path: &str, is_graceful| Command::Signal { path: path.into(), is_graceful };
     prop_oneof![
-        4 => Just(Command::Status),
-        2 => Just(Command::Streams(5)),
+        4 => Just(Command::Status(None)),
+        2 => Just(Command::Streams { limit: 5, wait: None }),
         6 => Just(Command::Ready),
-        6 => Just(Command::PreStop(0)),
-        6 => Just(Command::PreStop(u64::MAX)),
+        6 => Just(Command::PreStop(Hold::No)),
+        6 => Just(Command::PreStop(Hold::UntilOpen)),
         6 => Just(Command::Drain),
         2 => Just(Command::Cancel),
         1 => Just(Command::Force("test".into())),
-        12 => Just(signal(QUIT, false)),
-        2 => Just(signal("/drain_listeners?graceful", true)),
+        12 => Just(quit()),
+        2 => Just(Command::GracefulSignal(Signal::DrainListeners("/drain_listeners".into()))),
     ]
 }
 
@@ -94,50 +93,39 @@ fn policy() -> impl Strategy<Value = Policy> {
     ];
     let finish = prop_oneof![Just(Finish::Nothing), Just(Finish::DrainAgent), Just(Finish::Quit)];
     (begin, finish).prop_map(|(begin, finish)| Policy {
-        quiet: 100,
-        linger: 0,
-        deadline: 3_000,
-        patience: 200,
+        quiet: Millis(100),
+        linger: Millis(0),
+        deadline: Millis(3_000),
+        patience: Millis(200),
         begin,
         finish,
-        open_for: 1_000,
+        open_for: Millis(1_000),
         ..Policy::default()
     })
 }
 
-/// The rest of Envoy, and the requests that are not answered yet.
+/// The shell, and the requests that are not answered yet.
 struct World {
-    worker: Worker,
+    sim: Sim,
     policy: Policy,
-    now: u64,
-    record: Record,
-    counts: Counts,
-    latch: Latch,
-    pacing: QueryPacing,
-    next_reply: Option<Reply>,
-    calls: Vec<Call>,
     /// The newest query and the newest round, asked and answered, and those asked when the latch
     /// was closed.
     asked: [u64; 2],
     answered: [u64; 2],
     before_latch: [u64; 2],
-    requests: BTreeMap<u32, Command>,
-    done: BTreeSet<u32>,
+    requests: BTreeMap<StreamNumber, Command>,
+    done: BTreeSet<StreamNumber>,
     next_stream: u32,
 }
 
 impl World {
     fn new(policy: Policy) -> Self {
+        let mut sim = Sim::new(policy.clone());
+        sim.index.push(entry(Queue(COUNTER.0 + 1), Scope::Gateway));
+        sim.index.push(entry(Queue(COUNTER.0 + 2), Scope::Outbound));
         Self {
-            worker: Worker::new(policy.clone().into()),
+            sim,
             policy,
-            now: 3_600_000,
-            record: Record::default(),
-            counts: Counts { gauges: vec![[0; 2]], ..Counts::default() },
-            latch: Latch::default(),
-            pacing: QueryPacing::default(),
-            next_reply: None,
-            calls: Vec::new(),
             asked: [0; 2],
             answered: [0; 2],
             before_latch: [0; 2],
@@ -147,147 +135,111 @@ impl World {
         }
     }
 
-    fn facts<'f>(&self, replies: &'f [(Reply, Option<String>)]) -> Facts<'f> {
-        let counter = IndexEntry {
-            queue: COUNTER,
-            scope: Scope::Gateway,
-            since: 1,
-            configuration: 0,
-            written_off: 0,
-        };
-        Facts {
-            now: self.now,
-            record: self.record.clone(),
-            counts: self.counts.clone(),
-            index: vec![
-                counter,
-                IndexEntry { queue: COUNTER + 1, ..counter },
-                IndexEntry { queue: COUNTER + 2, scope: Scope::Outbound, ..counter },
-            ],
-            rejected: Vec::new(),
-            replies,
-            queue: Some(1),
-            pacing: self.pacing,
-            latch: self.latch,
-            heals: 0,
-            total: 0,
-            notify: Step::Due,
-            ends: EndProgress::default(),
-        }
-    }
-
     fn act(&mut self, act: Act) {
         match act {
-            Act::Tick => self.on(Event::Tick, &[]),
-            Act::Message => self.on(Event::Message, &[]),
+            Act::Tick => self.on(Event::Tick),
+            Act::Message => self.on(Event::Message),
             Act::Send(command, times) => {
                 for _ in 0..times {
                     self.next_stream += 1;
-                    let (stream, command) = (self.next_stream, command.clone());
+                    let (stream, command) = (StreamNumber(self.next_stream), command.clone());
                     self.requests.insert(stream, command.clone());
-                    self.on(Event::Request { stream, command, has_access: true }, &[]);
+                    let client = Client { has_access: true, longest_drain: None };
+                    self.on(Event::Request { stream, command, client });
                 }
             }
             Act::Streams(in_flight, begun) => {
-                self.counts.gauges = vec![[in_flight, 0]];
-                self.counts.begun = self.counts.begun.map(|before| before + begun);
-                self.counts.ever_begun[0] += begun;
+                let counts = &mut self.sim.counts;
+                counts.scopes[0].gauges.in_flight = in_flight;
+                counts.scopes[0].begun += begun;
+                counts.begun_before = counts.begun();
+                counts.ever_begun.own += begun;
             }
-            Act::Others(streams) => self.counts.others_in_flight = streams,
-            Act::Reply => {
-                let Some(reply) = self.next_reply else { return };
-                self.answered[1] = reply.round;
-                let [beside, outbound] = [(1, 0), (2, self.counts.others_in_flight)]
-                    .map(|(next, in_flight)| Reply { queue: COUNTER + next, in_flight, ..reply });
-                self.on(Event::Message, &[(reply, None), (beside, None), (outbound, None)]);
-            }
+            Act::Others(streams) => self.sim.counts.others_in_flight = streams,
+            Act::Reply => self.reply(),
             Act::End(call, end, body) => {
-                if self.calls.is_empty() {
+                if self.sim.calls.is_empty() {
                     return;
                 }
-                let call = self.calls.remove(call % self.calls.len());
-                if matches!(call, Call::Stats { .. }) {
-                    self.pacing.end(self.now);
-                    if end.is_success() && !body.is_empty() {
-                        self.answered[0] = self.asked[0];
-                    }
+                let call = self.sim.calls.remove(call % self.sim.calls.len());
+                if let Call::Stats { query, .. } = call
+                    && end.is_success()
+                    && !body.is_empty()
+                {
+                    self.answered[0] = self.answered[0].max(query);
                 }
-                let ended = Ended { end, is_from_upstream: false, body: body.into() };
-                self.on(Event::CallEnded(call, ended), &[]);
+                self.on(Event::CallEnded(call, Ended { end, body: body.into() }));
             }
             Act::Leave(stream) => {
                 let gone = self.requests.keys().nth(stream % self.requests.len().max(1)).copied();
                 if let Some(stream) = gone {
                     self.requests.remove(&stream);
-                    self.on(Event::StreamGone(stream), &[]);
+                    self.on(Event::StreamGone(stream));
                 }
             }
             Act::Take(is_taken) => {
-                self.latch.is_taken = is_taken && !self.latch.is_sealed;
-                self.latch.is_closed_by_own &= !is_taken;
+                self.sim.latch.is_taken = is_taken && !self.sim.latch.is_sealed;
+                if is_taken && self.sim.closed_until.is_some() {
+                    self.sim.closed_until = Some(self.sim.now);
+                }
             }
             Act::Delete(ends_envoy) => {
-                self.calls.clear();
+                self.sim.calls.clear();
                 (self.asked, self.answered, self.before_latch) = ([0; 2], [0; 2], [0; 2]);
-                self.on(Event::Deleted { ends_envoy }, &[]);
+                self.on(Event::Deleted { ends_envoy });
                 // Clients of a configuration that is gone have no answer to wait for.
                 self.requests.clear();
-                self.worker = Worker::new(self.policy.clone().into());
-                self.on(Event::Configured, &[]);
+                self.sim.worker = Worker::new(self.policy.clone().into());
+                self.on(Event::Configured);
             }
         }
     }
 
-    fn on(&mut self, event: Event, replies: &[(Reply, Option<String>)]) {
-        let before = self.worker.clone();
-        let facts = self.facts(replies);
-        let effects = self.worker.on(event.clone(), &facts);
+    fn reply(&mut self) {
+        let others = self.sim.counts.others_in_flight;
+        let mut replies: Vec<(Reply, Option<String>)> = self.sim.take_replies();
+        for (reply, _) in &mut replies {
+            reply.in_flight = reply.in_flight.min(9);
+            if reply.queue == Queue(COUNTER.0 + 2) {
+                reply.in_flight = others;
+            }
+            self.answered[1] = reply.round;
+        }
+        if !replies.is_empty() && self.sim.worker.receive(self.sim.now, replies) {
+            self.on(Event::Message);
+        }
+    }
+
+    fn on(&mut self, event: Event) {
+        let (before, facts) = (self.sim.worker.clone(), self.sim.facts());
+        let mut twin = before.clone();
+        let effects = twin.on(event.clone(), &facts);
         self.check(&event, &facts, &effects);
         check_other_worker(before, &facts, &effects);
-        self.record = effects.record;
+        if effects.list.contains(&Effect::CloseLatch) {
+            self.before_latch = self.asked;
+        }
+        self.sim.on(event);
         let mut gone = Vec::new();
-        for effect in effects.list {
+        for effect in &self.sim.effects {
             match effect {
                 Effect::Respond(stream, _) => {
-                    assert!(self.done.insert(stream), "two answers in one callback");
-                    gone.push(stream);
+                    assert!(self.done.insert(*stream), "two answers in one callback");
+                    gone.push(*stream);
                 }
-                Effect::Call(Call::Stats { with_totals }) => {
-                    let limit = self.policy.stats_patience();
-                    assert!(self.pacing.begin(self.now, limit), "a query that is not allowed");
-                    self.asked[0] += 1;
-                    self.calls.push(Call::Stats { with_totals });
-                }
-                Effect::Call(call) => self.calls.push(call),
-                Effect::Ask(COUNTER, request) => {
-                    self.asked[1] = request.round;
-                    self.next_reply = Some(Reply {
-                        queue: COUNTER,
-                        in_flight: self.counts.gauges[0][0].min(9),
-                        round: request.round,
-                        requested_at: request.sent_at,
-                        ..Reply::default()
-                    });
-                }
-                Effect::CloseLatch(_) => {
-                    self.before_latch = self.asked;
-                    (self.latch.is_held, self.latch.is_closed_by_own) = (true, true);
-                }
-                Effect::OpenLatch => {
-                    (self.latch.is_held, self.latch.is_closed_by_own) = (false, false);
-                }
-                Effect::SealLatch => self.latch = Latch { is_sealed: true, ..Latch::default() },
+                Effect::Call(Call::Stats { query, .. }) => self.asked[0] = *query,
+                Effect::Ask(COUNTER, request) => self.asked[1] = request.round,
                 _ => {}
             }
         }
         // The contexts of answered requests end.
         for stream in gone {
             self.requests.remove(&stream);
-            self.on(Event::StreamGone(stream), &[]);
+            self.on(Event::StreamGone(stream));
         }
     }
 
-    fn check(&self, event: &Event, facts: &Facts<'_>, effects: &Effects) {
+    fn check(&self, event: &Event, facts: &Facts, effects: &Effects) {
         let answers = effects.list.iter().filter(|effect| matches!(effect, Effect::Respond(..)));
         let answers = answers.count() as u64;
         assert!(answers <= MOST_ANSWERS, "{answers} answers in one callback");
@@ -303,10 +255,8 @@ impl World {
                         self.check_answer(command, answer, facts, effects);
                     }
                 }
+                Effect::CloseLatch => assert!(!facts.latch.is_taken && !facts.latch.is_held),
                 Effect::Call(call) => self.check_call(call, facts, effects),
-                Effect::CloseLatch(until) => {
-                    assert!(*until > facts.now && !facts.latch.is_taken && !facts.latch.is_held);
-                }
                 Effect::Heal { .. } => {
                     let view = effects.view.as_ref().expect("an evaluation");
                     assert!(!view.survey.may_revive && view.survey.in_flight == 0);
@@ -317,36 +267,32 @@ impl World {
     }
 
     /// Checks that a 200 which means that the gate is open is true at this moment.
-    fn check_answer(
-        &self,
-        command: &Command,
-        answer: &Answer,
-        facts: &Facts<'_>,
-        effects: &Effects,
-    ) {
+    fn check_answer(&self, command: &Command, answer: &Answer, facts: &Facts, effects: &Effects) {
         let asks = matches!(command, Command::Ready | Command::PreStop(_));
         let is_open = matches!(answer, Answer::Outcome(200, _));
-        if !asks || !is_open || effects.record.phase.is_unconditionally_open() {
+        if !asks || !is_open || effects.shared.record.phase.is_unconditionally_open() {
             return;
         }
         let observed = effects.view.as_ref().expect("an evaluation").observed;
         let is_believed = matches!(observed.count, CountState::Exact | CountState::Assumed);
-        assert_eq!(effects.record.phase, Phase::Drained);
-        assert!(!is_believed || facts.counts.gauges[0][0] == 0, "200 at {observed:?}");
+        assert_eq!(effects.shared.record.phase, Phase::Drained);
+        assert!(
+            !is_believed || facts.counts.scopes[0].gauges.in_flight == 0,
+            "200 at {observed:?}"
+        );
         assert!(matches!(observed.envoy, EnvoyCount::Holds(0)), "200 at {observed:?}");
     }
 
     /// Checks that a signal passes only at zero, behind the closed latch.
-    fn check_call(&self, call: &Call, facts: &Facts<'_>, effects: &Effects) {
-        let quits = match call {
-            Call::Finish => self.policy.finish == Finish::Quit,
-            Call::Signal { is_latched: true, path, .. } => path.starts_with(QUIT),
-            Call::Signal { path, .. } => {
-                let is_open = effects.record.phase.is_unconditionally_open();
-                return assert!(is_open || path.contains("graceful"), "a signal without the latch");
+    fn check_call(&self, call: &Call, facts: &Facts, effects: &Effects) {
+        match call {
+            Call::Signal { is_latched: false, signal, .. } => {
+                let is_open = effects.shared.record.phase.is_unconditionally_open();
+                return assert!(is_open || !signal.ends_envoy(), "a signal without the latch");
             }
-            _ => return,
-        };
+            _ if !call.needs_latch() => return,
+            _ => {}
+        }
         let observed = effects.view.as_ref().expect("an evaluation").observed;
         let latch = facts.latch;
         assert!(latch.is_sealed || latch.is_closed_by_own, "{call:?} at {latch:?}");
@@ -354,19 +300,19 @@ impl World {
         let are_newer = since.all(|(answered, before)| *answered > before);
         assert!(latch.is_sealed || are_newer, "{call:?} by answers from before the latch");
         assert!(observed.envoy == EnvoyCount::Holds(0) && !observed.may_revive, "{observed:?}");
-        assert!(!quits || observed.others_in_flight == 0, "{call:?} at {observed:?}");
+        assert!(!call.ends_envoy() || observed.others_in_flight == 0, "{call:?} at {observed:?}");
         if *call == Call::Finish {
-            assert_eq!(effects.record.phase, Phase::Drained);
-            assert!(matches!(effects.record.finish, Step::Sent { .. }), "not claimed");
+            assert_eq!(effects.shared.record.phase, Phase::Drained);
+            assert!(matches!(effects.shared.record.finish, Step::Sent { .. }), "not claimed");
         }
     }
 }
 
 /// Checks that another worker with the same knowledge makes no second call at this moment.
-fn check_other_worker(mut other: Worker, facts: &Facts<'_>, effects: &Effects) {
+fn check_other_worker(mut other: Worker, facts: &Facts, effects: &Effects) {
     let is_claimed = |effect: &Effect| matches!(effect, Effect::Call(Call::Begin | Call::Finish));
     if effects.list.iter().any(is_claimed) {
-        let facts = Facts { record: effects.record.clone(), ..facts.clone() };
+        let facts = Facts { shared: effects.shared.clone(), ..facts.clone() };
         let second = other.on(Event::Message, &facts).list;
         assert!(!second.iter().any(is_claimed), "a second call");
     }
@@ -389,7 +335,7 @@ proptest! {
     ) {
         let mut world = World::new(policy);
         for (time, act) in acts {
-            world.now += time;
+            world.sim.now = world.sim.now + Millis(time);
             world.act(act);
         }
     }
@@ -400,21 +346,21 @@ proptest! {
 #[test]
 fn a_signal_is_tried_again_after_a_pause() {
     let mut world = World::new(Policy { begin: BeginCall::Nothing, ..Policy::default() });
-    let path = QUIT.into();
-    world.act(Act::Send(Command::Signal { path, is_graceful: false }, 1));
+    world.act(Act::Send(quit(), 1));
     for _ in 0..3 {
         let before = world.asked;
         world.act(Act::End(0, CallEnd::Answered(200), BUSY_STATS));
         world.act(Act::Reply);
-        assert!(world.calls.is_empty() && world.asked[1] <= before[1] + 1, "{:?}", world.asked);
-        for _ in 1..QUERY_INTERVAL / SHORT_TICK {
-            world.now += SHORT_TICK;
+        let (calls, asked) = (&world.sim.calls, world.asked);
+        assert!(calls.is_empty() && asked[1] <= before[1] + 1, "{asked:?}");
+        for _ in 1..QUERY_INTERVAL.0 / SHORT_TICK.0 {
+            world.sim.now = world.sim.now + SHORT_TICK;
             world.act(Act::Tick);
             world.act(Act::Reply);
-            assert!(world.calls.is_empty(), "at {}", world.now);
+            assert!(world.sim.calls.is_empty(), "at {:?}", world.sim.now);
         }
-        world.now += SHORT_TICK;
+        world.sim.now = world.sim.now + SHORT_TICK;
         world.act(Act::Tick);
-        assert_eq!(world.calls.len(), 1, "it is tried again");
+        assert_eq!(world.sim.calls.len(), 1, "it is tried again");
     }
 }

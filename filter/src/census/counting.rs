@@ -3,41 +3,42 @@
 
 use core::cell::Cell;
 
-use laststream_drain::facts::IndexEntry;
-use laststream_drain::messages::{LatchCheck, Reply, Request};
+use laststream_drain::counts::{IndexEntry, LatchCheck, Reply, Request};
+use laststream_drain::state::{Moment, Queue};
 use laststream_drain::timing::{
     CLOSING_TICK, DEAD_AFTER, LATCH_CHECK_LASTS, NEW_COUNTER_CHECKS, SHORT_TICK,
 };
 
 use super::index::{self, add_to_index, register_queue, remove_from_index};
 use super::latch;
-use super::listing::{self, Clock, ForEachStream, ListedStream};
-use super::messages::{parse_request, reply_to_text, request_to_text};
+use super::listing::{self, ForEachStream, ListedStream};
+use super::messages::{parse_request, reply_to_text};
 use super::stream_ender::{self, MOST_ACTIONS};
 use crate::config::wire::Scope;
 use crate::host::Control;
+use crate::shared_text::to_text;
 
 /// A counting root context, as the gate sees it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counter {
-    queue: Cell<Option<u32>>,
+    queue: Cell<Option<Queue>>,
     /// Streams that it has counted and that have not ended.
     pub(crate) in_flight: Cell<u64>,
     /// Streams among them that are long-lived.
     pub(crate) long_lived: Cell<u64>,
     /// Streams that a rule excludes from the count, and that have not ended.
     pub(crate) excluded: Cell<u64>,
-    /// The time until which each new stream must check the latch; 0 for never. It expires by
-    /// itself, because a gate that dies must not refuse streams for ever.
-    pub(crate) checks_latch_until: Cell<u64>,
+    /// The time until which each new stream must check the latch. It expires by itself, because a
+    /// gate that dies must not refuse streams for ever.
+    pub(crate) checks_latch_until: Cell<Option<Moment>>,
     /// Streams that began before this are already marked as long-lived.
-    long_lived_before: Cell<u64>,
-    /// How far the wall clock was ahead of the monotonic clock when the counter last had no stream
-    /// in flight.
-    clock_offset: Cell<Option<u64>>,
+    long_lived_before: Cell<Option<Moment>>,
     /// Whether the root context ticks because the frame filter is closing WebSockets.
     has_closing: Cell<bool>,
 }
+
+/// The end of a check that never ends.
+const FOR_EVER: Moment = Moment(u64::MAX);
 
 impl Counter {
     /// Enters the index, unless it is there. Called from the first tick, because a VM that Envoy
@@ -52,10 +53,9 @@ impl Counter {
         let since = host.monotonic_time();
         // A signal may be on its way, from a gate that could not ask this counter yet.
         let is_sealed = latch::is_sealed(host);
-        let until = if is_sealed { u64::MAX } else { since.saturating_add(NEW_COUNTER_CHECKS) };
-        self.checks_latch_until.set(self.checks_latch_until.get().max(until));
-        self.read_clocks(host);
-        add_to_index(host, IndexEntry { queue, scope, since, configuration, written_off: 0 });
+        let until = if is_sealed { FOR_EVER } else { since + NEW_COUNTER_CHECKS };
+        self.checks_latch_until.set(self.checks_latch_until.get().max(Some(until)));
+        add_to_index(host, IndexEntry { queue, scope, since, configuration, written_off: None });
     }
 
     /// Leaves the index: this root context counts nothing any more.
@@ -68,11 +68,11 @@ impl Counter {
     /// Forgets the queue if a gate has removed this counter from the index, because its worker was
     /// not running for long. Then the next tick or stream enters the index again. Only a counter
     /// that has been silent is removed, and its first request after that is old.
-    fn forget_removed(&self, host: &impl Control, queue: u32, request: Request, now: u64) {
-        let is_old = now.saturating_sub(request.sent_at) >= DEAD_AFTER;
+    fn forget_removed(&self, host: &impl Control, queue: Queue, request: Request) {
+        let is_old = host.monotonic_time() - request.sent_at >= DEAD_AFTER;
         if is_old && !index::contains(host, queue) {
             self.queue.set(None);
-            host.set_tick_period(SHORT_TICK as u32);
+            host.set_tick_period(SHORT_TICK.0 as u32);
         }
     }
 
@@ -91,22 +91,11 @@ impl Counter {
     /// more.
     fn check_latch(&self, host: &impl Control, check: LatchCheck) {
         let until = match check {
-            LatchCheck::Off => 0,
-            LatchCheck::ForAWhile => host.monotonic_time().saturating_add(LATCH_CHECK_LASTS),
-            LatchCheck::Always => u64::MAX,
+            LatchCheck::Off => return,
+            LatchCheck::ForAWhile => host.monotonic_time() + LATCH_CHECK_LASTS,
+            LatchCheck::Always => FOR_EVER,
         };
-        self.checks_latch_until.set(self.checks_latch_until.get().max(until));
-    }
-
-    /// Reads both clocks. The offset is renewed while no stream is in flight, because a step of the
-    /// wall clock does not matter then.
-    fn read_clocks(&self, host: &impl Control) -> Clock {
-        let now = host.monotonic_time();
-        let offset = host.wall_clock().saturating_sub(now);
-        if self.in_flight.get() == 0 || self.clock_offset.get().is_none() {
-            self.clock_offset.set(Some(offset));
-        }
-        Clock::new(now, offset, self.clock_offset.get().unwrap_or(offset))
+        self.checks_latch_until.set(self.checks_latch_until.get().max(Some(until)));
     }
 
     /// Replies to every gate that has sent a request.
@@ -117,7 +106,7 @@ impl Counter {
     ) {
         let Some(queue) = self.queue.get() else { return };
         let mut actions = MOST_ACTIONS;
-        while let Some(message) = host.dequeue(queue) {
+        while let Some(message) = host.dequeue(queue.0) {
             let Some(request) = parse_request(&message) else { continue };
             // Each message has a separate callback, so this one may leave some behind.
             if self.reply(host, queue, request, &mut actions, for_each) {
@@ -131,16 +120,17 @@ impl Counter {
     fn reply<S: ListedStream>(
         &self,
         host: &impl Control,
-        queue: u32,
+        queue: Queue,
         request: Request,
         actions: &mut u64,
         for_each: ForEachStream<'_, S>,
     ) -> bool {
         self.check_latch(host, request.latch_check);
-        let clock = self.read_clocks(host);
-        if request.long_lived_before > self.long_lived_before.get() {
-            self.long_lived_before.set(request.long_lived_before);
-            listing::mark_long_lived(host, for_each, clock, request.long_lived_before);
+        if let Some(moment) = request.long_lived_before
+            && self.long_lived_before.get() < Some(moment)
+        {
+            self.long_lived_before.set(Some(moment));
+            listing::mark_long_lived(host, for_each, moment);
         }
         let after = request
             .order
@@ -154,22 +144,20 @@ impl Counter {
             requested_at: request.sent_at,
             endable: after.map(|after| after.endable),
         };
-        let mut text = reply_to_text(&reply);
-        if request.list_limit > 0 {
-            let Request { list_limit, plain_only, .. } = request;
-            let oldest = listing::oldest(host, for_each, clock, list_limit, plain_only);
-            text = format!("{text}\n{oldest}");
-        }
-        host.enqueue(request.reply_to, text.as_bytes());
-        self.forget_removed(host, queue, request, clock.now);
+        let Request { list_limit, plain_only, .. } = request;
+        let listing =
+            (list_limit > 0).then(|| listing::oldest(host, for_each, list_limit, plain_only));
+        let text = reply_to_text(&reply, listing.as_deref());
+        host.enqueue(request.reply_to.0, text.as_bytes());
+        self.forget_removed(host, queue, request);
         let Some(after) = after else { return false };
         // Setting the period again would postpone the next tick.
         if after.has_closing && !self.has_closing.replace(true) {
-            host.set_tick_period(CLOSING_TICK as u32);
+            host.set_tick_period(CLOSING_TICK.0 as u32);
         }
         if let Some(rest) = after.rest {
             let rest = Request { order: Some(rest), list_limit: 0, ..request };
-            host.enqueue(queue, request_to_text(&rest).as_bytes());
+            host.enqueue(queue.0, to_text(&rest).as_bytes());
         }
         after.rest.is_some()
     }
@@ -179,30 +167,33 @@ impl Counter {
 #[cfg(all(test, not(target_arch = "wasm32")))]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct CounterFields {
-    pub(crate) queue: Option<u32>,
-    numbers: [u64; 5],
-    clock_offset: Option<u64>,
+    pub(crate) queue: Option<Queue>,
+    numbers: [u64; 3],
+    moments: [Option<Moment>; 2],
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
 impl Counter {
-    fn numbers(&self) -> [&Cell<u64>; 5] {
-        let Self { in_flight, long_lived, excluded, .. } = self;
-        [in_flight, long_lived, excluded, &self.checks_latch_until, &self.long_lived_before]
+    fn numbers(&self) -> [&Cell<u64>; 3] {
+        [&self.in_flight, &self.long_lived, &self.excluded]
+    }
+
+    fn moments(&self) -> [&Cell<Option<Moment>>; 2] {
+        [&self.checks_latch_until, &self.long_lived_before]
     }
 
     pub(crate) fn fields(&self) -> CounterFields {
         CounterFields {
             queue: self.queue.get(),
             numbers: self.numbers().map(Cell::get),
-            clock_offset: self.clock_offset.get(),
+            moments: self.moments().map(Cell::get),
         }
     }
 
     pub(crate) fn restore(&self, fields: &CounterFields) {
-        self.numbers().iter().zip(fields.numbers).for_each(|(cell, number)| cell.set(number));
         self.queue.set(fields.queue);
-        self.clock_offset.set(fields.clock_offset);
+        self.numbers().iter().zip(fields.numbers).for_each(|(cell, number)| cell.set(number));
+        self.moments().iter().zip(fields.moments).for_each(|(cell, moment)| cell.set(moment));
     }
 }
 
@@ -211,8 +202,7 @@ mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::super::index::{entries, remove_from_index};
-    use super::super::messages::request_to_text;
-    use super::{DEAD_AFTER, LatchCheck, Request};
+    use super::{DEAD_AFTER, Moment, Queue, Request, to_text};
     use crate::fake::Fake;
     use crate::host::Control as _;
     use crate::lifecycle::Root;
@@ -225,32 +215,24 @@ mod tests {
         let mut root = Root::new(1);
         assert!(root.on_configure(&host, b"{}"));
         root.on_tick(&host);
-        let own = || entries(&host).iter().map(|entry| entry.queue).collect::<Vec<u32>>();
+        let own = || entries(&host).iter().map(|entry| entry.queue).collect::<Vec<Queue>>();
         let queue = own()[0];
-        let ask = |queue, sent_at| {
-            let request = Request {
-                reply_to: 77,
-                round: 1,
-                latch_check: LatchCheck::Off,
-                sent_at,
-                long_lived_before: 0,
-                list_limit: 0,
-                plain_only: false,
-                order: None,
-            };
-            host.enqueue(queue, request_to_text(&request).as_bytes());
+        let ask = |queue: Queue, silence: u64| {
+            let sent_at = Moment(700_000 - silence);
+            let request = Request { reply_to: Queue(77), sent_at, ..Request::default() };
+            host.enqueue(queue.0, to_text(&request).as_bytes());
             host.period.set(0);
-            root.on_queue_ready(&host, queue);
+            root.on_queue_ready(&host, queue.0);
             host.period.get() > 0
         };
         host.clock.set(700_000);
         remove_from_index(&host, &[queue]);
-        assert!(!ask(queue, 700_000 - DEAD_AFTER + 1), "it was not silent for long");
-        assert!(ask(queue, 700_000 - DEAD_AFTER), "a tick comes");
+        assert!(!ask(queue, DEAD_AFTER.0 - 1), "it was not silent for long");
+        assert!(ask(queue, DEAD_AFTER.0), "a tick comes");
         root.on_tick(&host);
         let again = own()[0];
         assert_ne!(again, queue);
-        assert!(!ask(again, 700_000 - DEAD_AFTER), "one that is there stays");
+        assert!(!ask(again, DEAD_AFTER.0), "one that is there stays");
         assert_eq!(own(), [again]);
     }
 }

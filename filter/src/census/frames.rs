@@ -3,7 +3,10 @@
 //!
 //! The roots of the frame filter have their own index. A survey asks only the entries in the index
 //! of counters, so a frame filter is never mistaken for a counter, or missed as one.
+//!
+//! The texts are words, not JSON: serde would double the size of the module of the frame filter.
 
+use laststream_drain::state::{Moment, Queue};
 use laststream_drain::timing::{FORGOTTEN_AFTER, MOST_UNREAD};
 
 use super::index::register_queue;
@@ -14,8 +17,7 @@ use crate::parse;
 pub(crate) const FRAMES: &str = "laststream.frames";
 /// The counter sets this property on a WebSocket that the frame filter must close. The value is the
 /// monotonic time in milliseconds at which half of the grace period is over. Until then, the frame
-/// filter waits for the end of a message, and for the client's answer before it closes the app's
-/// side.
+/// filter waits for the end of a message.
 pub(crate) const CLOSE: &str = "laststream.close";
 const INDEX: &str = "laststream.frame_filters";
 
@@ -23,38 +25,36 @@ const INDEX: &str = "laststream.frame_filters";
 /// expires, the frame filter reads [`CLOSE`] in its callbacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameNotice {
-    /// Milliseconds of the monotonic clock.
-    pub(crate) until: u64,
+    pub(crate) until: Moment,
 }
 
 impl FrameNotice {
     pub(crate) fn to_text(self) -> String {
-        format!("frames {}", self.until)
+        format!("frames {}", self.until.0)
     }
 
     pub(crate) fn parse(message: &[u8]) -> Option<Self> {
         let text = core::str::from_utf8(message).ok()?;
         let [until] = parse::numbers(&mut text.strip_prefix("frames ")?.split(' '))?;
-        Some(Self { until })
+        Some(Self { until: Moment(until) })
     }
 }
 
 /// The entry of one frame filter in the index.
 struct Entry {
-    queue: u32,
+    queue: Queue,
     /// Notices that were sent since the frame filter last read them.
     unread: u64,
-    /// When the first of them was sent; 0 if there is none. Earlier versions of the module read the
-    /// first two words only, and drop this one.
-    since: u64,
+    /// When the first of them was sent; 0 in the text if there is none.
+    since: Option<Moment>,
 }
 
 impl Entry {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
-        let (queue, unread) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let since = words.next().and_then(|word| word.parse().ok()).unwrap_or_default();
-        Some(Self { queue, unread, since })
+        let queue = Queue(words.next()?.parse().ok()?);
+        let [unread, since] = parse::numbers(&mut words)?;
+        Some(Self { queue, unread, since: Some(Moment(since)).filter(|since| since.0 > 0) })
     }
 }
 
@@ -66,7 +66,8 @@ fn update(host: &impl Control, work: &mut dyn FnMut(&mut Vec<Entry>)) {
         work(&mut entries);
         let mut after = String::new();
         for Entry { queue, unread, since } in entries {
-            after.push_str(&format!("{queue} {unread} {since}\n"));
+            let since = since.unwrap_or_default().0;
+            after.push_str(&format!("{} {unread} {since}\n", queue.0));
         }
         (after != before).then(|| after.into_bytes())
     });
@@ -74,20 +75,20 @@ fn update(host: &impl Control, work: &mut dyn FnMut(&mut Vec<Entry>)) {
 
 /// Registers a queue of this root of the frame filter. Called from its first tick or its first
 /// stream, because a VM that Envoy creates only to validate a configuration never ticks.
-pub(crate) fn register_frame_filter(host: &impl Control) -> Option<u32> {
+pub(crate) fn register_frame_filter(host: &impl Control) -> Option<Queue> {
     let queue = register_queue(host)?;
     mark_as_read(host, queue);
     Some(queue)
 }
 
-pub(crate) fn remove_frame_filter(host: &impl Control, queue: u32) {
+pub(crate) fn remove_frame_filter(host: &impl Control, queue: Queue) {
     update(host, &mut |entries| entries.retain(|entry| entry.queue != queue));
 }
 
 /// Records that this root of the frame filter has read its notices. It enters the index again if a
 /// gate has removed it, because its worker was not running for long.
-pub(crate) fn mark_as_read(host: &impl Control, queue: u32) {
-    let read = || Entry { queue, unread: 0, since: 0 };
+pub(crate) fn mark_as_read(host: &impl Control, queue: Queue) {
+    let read = || Entry { queue, unread: 0, since: None };
     update(host, &mut |entries| match entries.iter_mut().find(|entry| entry.queue == queue) {
         Some(entry) => *entry = read(),
         None => entries.push(read()),
@@ -102,11 +103,9 @@ pub(crate) fn notify_frame_filters(host: &impl Control, notice: FrameNotice) {
     update(host, &mut |entries| {
         live.clear();
         entries.retain_mut(|entry| {
-            if entry.since == 0 {
-                entry.since = now;
-            }
+            let since = *entry.since.get_or_insert(now);
             if entry.unread >= MOST_UNREAD {
-                return now.saturating_sub(entry.since) < FORGOTTEN_AFTER;
+                return now - since < FORGOTTEN_AFTER;
             }
             entry.unread += 1;
             live.push(entry.queue);
@@ -115,7 +114,7 @@ pub(crate) fn notify_frame_filters(host: &impl Control, notice: FrameNotice) {
     });
     let message = notice.to_text();
     for queue in live {
-        host.enqueue(queue, message.as_bytes());
+        host.enqueue(queue.0, message.as_bytes());
     }
 }
 
@@ -124,8 +123,8 @@ mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::{
-        FORGOTTEN_AFTER, FrameNotice, INDEX, MOST_UNREAD, mark_as_read, notify_frame_filters,
-        register_frame_filter, remove_frame_filter,
+        FORGOTTEN_AFTER, FrameNotice, INDEX, MOST_UNREAD, Moment, Queue, mark_as_read,
+        notify_frame_filters, register_frame_filter, remove_frame_filter,
     };
     use crate::census::index::entries;
     use crate::fake::Fake;
@@ -136,14 +135,15 @@ mod tests {
         let host = Fake::default();
         let [one, other] = [1, 2].map(|_| register_frame_filter(&host).expect("a queue"));
         assert!(entries(&host).is_empty(), "a frame filter is no counter");
-        notify_frame_filters(&host, FrameNotice { until: 7 });
+        notify_frame_filters(&host, FrameNotice { until: Moment(7) });
         remove_frame_filter(&host, one);
-        notify_frame_filters(&host, FrameNotice { until: 8 });
-        let read = |queue| host.dequeue(queue).and_then(|message| FrameNotice::parse(&message));
-        assert_eq!((read(one), read(one)), (Some(FrameNotice { until: 7 }), None));
+        notify_frame_filters(&host, FrameNotice { until: Moment(8) });
+        let read =
+            |queue: Queue| host.dequeue(queue.0).and_then(|message| FrameNotice::parse(&message));
+        assert_eq!((read(one), read(one)), (Some(FrameNotice { until: Moment(7) }), None));
         assert_eq!(
             (read(other), read(other)),
-            (Some(FrameNotice { until: 7 }), Some(FrameNotice { until: 8 }))
+            (Some(FrameNotice { until: Moment(7) }), Some(FrameNotice { until: Moment(8) }))
         );
     }
 
@@ -151,10 +151,10 @@ mod tests {
     fn a_dead_frame_filter_gets_only_a_few_notices() {
         let host = Fake::default();
         let [live, dead] = [1, 2].map(|_| register_frame_filter(&host).expect("a queue"));
-        let read = |queue| core::iter::from_fn(|| host.dequeue(queue)).count() as u64;
+        let read = |queue: Queue| core::iter::from_fn(|| host.dequeue(queue.0)).count() as u64;
         let mut seconds = 0;
         for until in 0..100 {
-            notify_frame_filters(&host, FrameNotice { until });
+            notify_frame_filters(&host, FrameNotice { until: Moment(until) });
             if until % 2 == 0 {
                 seconds += read(live);
                 mark_as_read(&host, live);
@@ -162,15 +162,14 @@ mod tests {
         }
         assert_eq!((seconds + read(live), read(dead)), (100, MOST_UNREAD));
         mark_as_read(&host, dead);
-        notify_frame_filters(&host, FrameNotice { until: 100 });
+        notify_frame_filters(&host, FrameNotice { until: Moment(100) });
         assert_eq!(read(dead), 1, "it was only slow");
     }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_dead_frame_filter_leaves_the_index_and_a_slow_one_comes_back() {
         let host = Fake::default();
-        // The third word is missing in an index that an earlier version of the module has written.
-        assert!(host.set_shared_data(INDEX, b"7 8\n", None));
+        assert!(host.set_shared_data(INDEX, b"7 8 0\n", None));
         let queue = register_frame_filter(&host).expect("a queue");
         let index = || {
             let (text, _) = host.get_shared_data(INDEX).expect("an index");
@@ -179,17 +178,17 @@ mod tests {
         for (now, expected) in [
             (5_000, "7 8 5000\n1 1 5000\n".to_owned()),
             (
-                5_000 + FORGOTTEN_AFTER - 1,
-                format!("7 8 5000\n1 1 {}\n", 5_000 + FORGOTTEN_AFTER - 1),
+                5_000 + FORGOTTEN_AFTER.0 - 1,
+                format!("7 8 5000\n1 1 {}\n", 5_000 + FORGOTTEN_AFTER.0 - 1),
             ),
-            (5_000 + FORGOTTEN_AFTER, format!("1 1 {}\n", 5_000 + FORGOTTEN_AFTER)),
+            (5_000 + FORGOTTEN_AFTER.0, format!("1 1 {}\n", 5_000 + FORGOTTEN_AFTER.0)),
         ] {
             host.clock.set(now);
-            notify_frame_filters(&host, FrameNotice { until: 1 });
+            notify_frame_filters(&host, FrameNotice { until: Moment(1) });
             assert_eq!(index(), expected);
             mark_as_read(&host, queue);
         }
-        mark_as_read(&host, 7);
+        mark_as_read(&host, Queue(7));
         assert_eq!(index(), "1 0 0\n7 0 0\n");
     }
 

@@ -1,6 +1,7 @@
 //! The record that a counter keeps of a stream, so that a gate can end it.
 
-pub(crate) use laststream_drain::kinds::StreamKind;
+use laststream_drain::state::Moment;
+pub(crate) use laststream_drain::state::StreamKind;
 
 use crate::headers::Headers;
 
@@ -12,10 +13,9 @@ pub(crate) struct KeptKind {
     /// The request's method changes something, and the stream's kind does not make the method
     /// meaningless.
     pub(crate) changing: bool,
-    /// Milliseconds of the monotonic clock.
-    pub(crate) began: u64,
-    /// When the counter last looked whether the response has begun; 0 for never.
-    pub(crate) looked_at: u64,
+    pub(crate) began: Moment,
+    /// When the counter last looked whether the response has begun.
+    pub(crate) looked_at: Option<Moment>,
     pub(crate) ending: Ending,
 }
 
@@ -25,14 +25,14 @@ pub(crate) enum Ending {
     /// The stream is not being ended.
     No,
     /// The frame filter is closing it; the counter resets it at `until`.
-    Closing { until: u64 },
+    Closing { until: Moment },
     /// It was answered or reset.
     Ended,
 }
 
 impl KeptKind {
     /// The kind by the request headers.
-    pub(crate) fn new(headers: Headers<'_>, now: u64) -> Self {
+    pub(crate) fn new(headers: Headers<'_>, now: Moment) -> Self {
         let method = headers.first(":method").unwrap_or_default();
         let is_websocket = |name| {
             headers.all(name).any(|value| value.trim_ascii().eq_ignore_ascii_case(b"websocket"))
@@ -56,7 +56,7 @@ impl KeptKind {
             _ => false,
         };
         let changing = !is_safe && !says_nothing;
-        Self { kind, changing, began: now, looked_at: 0, ending: Ending::No }
+        Self { kind, changing, began: now, looked_at: None, ending: Ending::No }
     }
 }
 
@@ -64,7 +64,7 @@ impl KeptKind {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{KeptKind, StreamKind};
+    use super::{KeptKind, Moment, StreamKind};
     use crate::headers::{Headers, serialise};
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -88,8 +88,8 @@ mod tests {
             (&[(":method", "POST"), ("accept", "text/event-stream")], EventStream, true),
         ] {
             let map = serialise(headers);
-            let kept = KeptKind::new(Headers::new(&map), 7);
-            assert_eq!((kept.kind, kept.changing, kept.began), (kind, changing, 7), "{headers:?}");
+            let kept = KeptKind::new(Headers::new(&map), Moment(7));
+            assert_eq!((kept.kind, kept.changing), (kind, changing), "{headers:?}");
         }
     }
 }

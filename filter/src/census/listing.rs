@@ -3,6 +3,8 @@
 //! A counter lists its streams between requests. Header maps must not be read then; properties can
 //! be, in the stream's own context.
 
+use laststream_drain::state::{Millis, Moment};
+
 use super::kinds::{Ending, KeptKind, StreamKind};
 use crate::host::Control;
 use crate::parse::{self, printable_line};
@@ -15,6 +17,8 @@ pub(crate) trait ListedStream {
     fn is_long_lived(&self) -> bool;
     /// Counts a plain stream as long-lived from now on.
     fn become_long_lived(&mut self, host: &impl Control);
+    /// When it began, if the configuration asks for that.
+    fn began(&self) -> Option<Moment>;
     /// The record of its kind, if the configuration asks for kinds and it is counted.
     fn kept_kind(&mut self) -> Option<&mut KeptKind>;
     /// Increments the metrics of ended streams.
@@ -34,38 +38,15 @@ pub(crate) fn insert_lowest(list: &mut Vec<(u64, usize)>, limit: usize, key: u64
     }
 }
 
-/// Converts wall-clock times of Envoy to times of the monotonic clock.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
-    pub(super) now: u64,
-    /// How far the wall clock is ahead of the monotonic clock now, and was before the oldest stream
-    /// in flight began; the smaller number first.
-    offsets: [u64; 2],
-}
-
-impl Clock {
-    pub(crate) fn new(now: u64, offset: u64, earlier_offset: u64) -> Self {
-        Self { now, offsets: [offset.min(earlier_offset), offset.max(earlier_offset)] }
-    }
-
-    /// If the wall clock has stepped, a time may be from before or after the step. The later
-    /// reading is taken unless it is in the future: a step must not make a stream look older than
-    /// it is, because a drain may ignore streams above an age.
-    fn to_monotonic(self, wall: u64) -> u64 {
-        let [later, earlier] = self.offsets.map(|offset| wall.saturating_sub(offset));
-        if later > self.now { earlier } else { later }
-    }
-}
-
-/// Counts streams that began before that moment as long-lived from now on.
+/// Counts streams that began before that moment as long-lived from now on. A stream whose counter
+/// does not keep its beginning is never older: Envoy's wall clock, which shows it, can step.
 pub(crate) fn mark_long_lived<S: ListedStream>(
     host: &impl Control,
     for_each: ForEachStream<'_, S>,
-    clock: Clock,
-    moment: u64,
+    moment: Moment,
 ) {
-    for_each(&mut |context, stream| {
-        if stream.is_plain() && is_older(host, clock, context, stream, moment) {
+    for_each(&mut |_, stream| {
+        if stream.is_plain() && stream.began().is_some_and(|began| began < moment) {
             stream.become_long_lived(host);
         }
     });
@@ -76,7 +57,6 @@ pub(crate) fn mark_long_lived<S: ListedStream>(
 pub(crate) fn oldest<S: ListedStream>(
     host: &impl Control,
     for_each: ForEachStream<'_, S>,
-    clock: Clock,
     limit: usize,
     plain_only: bool,
 ) -> String {
@@ -87,18 +67,18 @@ pub(crate) fn oldest<S: ListedStream>(
         }
     });
     // Only for the chosen streams: a Wasm memory never shrinks, and there may be many streams.
-    let mut listed = vec![(false, None); chosen.len()];
+    let mut listed = vec![(false, None, None); chosen.len()];
     for_each(&mut |context, stream| {
         let index = chosen.binary_search(&(context.into(), 0)).ok();
         if let Some(known) = index.and_then(|index| listed.get_mut(index)) {
-            *known = (stream.is_long_lived(), stream.kept_kind().copied());
+            *known = (stream.is_long_lived(), stream.began(), stream.kept_kind().copied());
         }
     });
     let mut lines = String::new();
-    for ((context, _), (long_lived, kept)) in chosen.into_iter().zip(listed) {
+    for ((context, _), (long_lived, began, kept)) in chosen.into_iter().zip(listed) {
         let long_lived = u8::from(long_lived);
         host.set_effective_context(context as u32);
-        let began = began(host, clock).unwrap_or_default();
+        let began = began.unwrap_or_else(|| began_by_envoy(host)).0;
         let (status, bytes) = (response_status(host), number(host, "response\0total_size"));
         lines.push_str(&format!("{began}\t{long_lived}\t{status}\t{bytes}\t"));
         for property in TEXTS {
@@ -160,24 +140,6 @@ impl<'t> ListingLine<'t> {
     }
 }
 
-/// Whether a stream began before that moment. A time that the counter has kept is of the monotonic
-/// clock, so no step of the wall clock changes it.
-fn is_older<S: ListedStream>(
-    host: &impl Control,
-    clock: Clock,
-    context: u32,
-    stream: &mut S,
-    moment: u64,
-) -> bool {
-    match stream.kept_kind() {
-        Some(kept) => kept.began < moment,
-        None => {
-            host.set_effective_context(context)
-                && began(host, clock).is_some_and(|began| began < moment)
-        }
-    }
-}
-
 /// The status of the response; 0 until it has begun. Envoy's property can also be the status of an
 /// interim response: its own `100 Continue` comes before the request has reached the upstream.
 pub(super) fn response_status(host: &impl Control) -> u64 {
@@ -187,12 +149,12 @@ pub(super) fn response_status(host: &impl Control) -> u64 {
     }
 }
 
-/// The beginning of the stream by the monotonic clock. Envoy's property is in nanoseconds of the
-/// wall clock.
-fn began(host: &impl Control, clock: Clock) -> Option<u64> {
-    Some(number(host, "request\0time") / 1_000_000)
-        .filter(|began| *began > 0)
-        .map(|began| clock.to_monotonic(began))
+/// The beginning of the stream by Envoy's wall clock, which may have stepped since: only to be
+/// shown. Envoy's property is in nanoseconds.
+fn began_by_envoy(host: &impl Control) -> Moment {
+    let began = number(host, "request\0time") / 1_000_000;
+    let age = if began == 0 { 0 } else { host.wall_clock().saturating_sub(began) };
+    host.monotonic_time() - Millis(age)
 }
 
 /// Envoy serialises a number as eight bytes, the lowest first.
@@ -204,7 +166,7 @@ pub(super) fn number(host: &impl Control, property: &str) -> u64 {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{Clock, ListingLine, insert_lowest};
+    use super::{ListingLine, insert_lowest};
     use crate::census::StreamKind;
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -219,21 +181,6 @@ mod tests {
             sorted.sort_unstable();
             assert!(kept.iter().map(|(key, _)| key).eq(&sorted[..most]), "{kept:?}");
         }
-    }
-
-    #[wasm_bindgen_test(unsupported = test)]
-    fn a_step_of_the_wall_clock_makes_no_stream_older() {
-        let read = |behind, before, wall| Clock::new(9_000, behind, before).to_monotonic(wall);
-        assert_eq!(read(1_000, 1_000, 1_500), 500);
-        assert_eq!(read(121_000, 1_000, 1_500), 500, "it began before the step forward");
-        assert_eq!(read(121_000, 1_000, 121_500), 500, "it began after the step");
-        assert_eq!(read(1_000, 121_000, 121_500), 500, "it began before the step back");
-        assert_eq!(read(1_000, 121_000, 1_500), 500, "it began after the step");
-        assert_eq!(
-            read(1_000, 2_000, 3_500),
-            2_500,
-            "around a small step, the later reading counts"
-        );
     }
 
     #[wasm_bindgen_test(unsupported = test)]

@@ -1,7 +1,8 @@
 //! Ending streams by the counter that owns them. The counter only asks Envoy to end a stream: the
 //! count goes down when Envoy has ended it, as for any other stream.
 
-use laststream_drain::messages::{Endable, Order, Request};
+use laststream_drain::counts::{Endable, Order, Request};
+use laststream_drain::state::{Millis, Moment};
 use laststream_drain::timing::{CLOSING_TICK, END_VALID_FOR, OVERDUE_TICK, YOUNG};
 
 use super::frames::{CLOSE, FRAMES};
@@ -23,9 +24,9 @@ const MOST_LOOKS: usize = 1_024;
 /// other.
 #[derive(Debug, Default)]
 struct Looks {
-    /// See [`Order::look_since`].
-    since: u64,
-    now: u64,
+    /// See [`Order::look_since`]; none if no response matters.
+    since: Option<Moment>,
+    now: Moment,
     left: usize,
     /// Requests that the pass should have looked at, but had no looks left for.
     unseen: u64,
@@ -51,7 +52,7 @@ pub(crate) fn end_streams<S: ListedStream>(
     for_each: ForEachStream<'_, S>,
 ) -> AfterOrder {
     let now = host.monotonic_time();
-    let is_valid = now.saturating_sub(request.sent_at) < END_VALID_FOR;
+    let is_valid = now - request.sent_at < END_VALID_FOR;
     let acts = is_valid && order.count > 0 && !is_stopped(host, order.drain);
     let wanted = if acts { order.count } else { 0 };
     let count = wanted.min(*actions);
@@ -76,12 +77,12 @@ pub(crate) fn end_streams<S: ListedStream>(
 
 /// A drain is being cancelled: from now on no counter ends a stream for it, even if it was ordered
 /// to. Two gates can have a drain each, so an order is compared with that drain only.
-pub(crate) fn stop_ends(host: &impl Control, drain: u64) {
-    compare_and_set_shared(host, STOPPED, &mut |_| Some(format!("{drain}").into_bytes()));
+pub(crate) fn stop_ends(host: &impl Control, drain: Moment) {
+    compare_and_set_shared(host, STOPPED, &mut |_| Some(format!("{}", drain.0).into_bytes()));
 }
 
-fn is_stopped(host: &impl Control, drain: u64) -> bool {
-    host.get_shared_data(STOPPED).and_then(|(text, _)| digits(&text)) == Some(drain)
+fn is_stopped(host: &impl Control, drain: Moment) -> bool {
+    host.get_shared_data(STOPPED).and_then(|(text, _)| digits(&text)) == Some(drain.0)
 }
 
 /// Returns the streams that match, and the oldest of them that may be ended now.
@@ -90,12 +91,12 @@ fn choose<S: ListedStream>(
     order: &Order,
     plain_only: bool,
     count: u64,
-    now: u64,
+    now: Moment,
     for_each: ForEachStream<'_, S>,
 ) -> (Endable, Vec<(u64, usize)>) {
     let Order { kinds, look_since, .. } = *order;
     let needs_response = kinds.contains(StreamKind::Waiting) != kinds.contains(StreamKind::Other);
-    let since = if needs_response { look_since } else { 0 };
+    let since = needs_response.then_some(look_since);
     let mut looks = Looks { since, now, left: MOST_LOOKS, unseen: 0 };
     let (mut streams, mut chosen) = (0, Vec::new());
     for_each(&mut |context, stream| {
@@ -123,7 +124,8 @@ fn matches<S: ListedStream>(
     if kept.ending != Ending::No || kept.changing && !changing || kept.began >= began_before {
         return false;
     }
-    if kept.kind == StreamKind::Waiting && kept.looked_at < looks.since {
+    let is_unseen = looks.since.is_some_and(|since| kept.looked_at.is_none_or(|at| at < since));
+    if kept.kind == StreamKind::Waiting && is_unseen {
         look(host, context, kept, looks);
     }
     kinds.contains(kept.kind)
@@ -136,14 +138,14 @@ fn look(host: &impl Control, context: u32, kept: &mut KeptKind, looks: &mut Look
         return;
     }
     looks.left -= 1;
-    kept.looked_at = looks.now;
+    kept.looked_at = Some(looks.now);
     if host.set_effective_context(context) {
         kept.kind = kept.kind.at_status(response_status(host));
     }
 }
 
-fn is_old<S: ListedStream>(stream: &mut S, now: u64) -> bool {
-    stream.kept_kind().is_some_and(|kept| now.saturating_sub(kept.began) >= YOUNG)
+fn is_old<S: ListedStream>(stream: &mut S, now: Moment) -> bool {
+    stream.kept_kind().is_some_and(|kept| now - kept.began >= YOUNG)
 }
 
 /// The status of an accepted upgrade. A refused one is not a WebSocket, so the frame filter does
@@ -157,7 +159,7 @@ fn end<S: ListedStream>(
     context: u32,
     stream: &mut S,
     order: &Order,
-    now: u64,
+    now: Moment,
 ) -> Option<Ending> {
     let kept = stream.kept_kind()?;
     if !host.set_effective_context(context) {
@@ -170,16 +172,16 @@ fn end<S: ListedStream>(
         return None;
     }
     let Order { retry_after, grace, .. } = *order;
-    let patient_until = now.saturating_add(grace / 2);
+    let patient_until = (now + Millis(grace.0 / 2)).0;
     kept.ending = if status == 0 {
-        let seconds = format!("{}", drawn(retry_after, context, now));
+        let seconds = format!("{}", drawn(retry_after, context, now.0));
         host.send_http_response(context, 503, &[("retry-after", &seconds)], BODY);
         Ending::Ended
     } else if (kind, status) == (StreamKind::Websocket, SWITCHING_PROTOCOLS)
         && host.property(FRAMES).is_some()
         && host.set_property(CLOSE, format!("{patient_until}").as_bytes())
     {
-        Ending::Closing { until: now.saturating_add(grace) }
+        Ending::Closing { until: now + grace }
     } else {
         host.reset_stream(context);
         Ending::Ended
@@ -201,9 +203,9 @@ pub(crate) fn reset_overdue<S: ListedStream>(
         let Some(kept) = stream.kept_kind() else { return };
         let Ending::Closing { until } = kept.ending else { return };
         if now < until {
-            next = next.or(Some(CLOSING_TICK as u32));
+            next = next.or(Some(CLOSING_TICK.0 as u32));
         } else if actions == 0 {
-            next = Some(OVERDUE_TICK as u32);
+            next = Some(OVERDUE_TICK.0 as u32);
         } else {
             actions -= 1;
             kept.ending = Ending::Ended;

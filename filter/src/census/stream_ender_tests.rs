@@ -1,15 +1,16 @@
 //! A counter that ends its streams, on a fake Envoy.
 
-use laststream_drain::kinds::{Kinds, StreamKind};
-use laststream_drain::messages::{Endable, LatchCheck, Order, Request};
+use laststream_drain::counts::{Endable, Order, Request};
+use laststream_drain::state::{Kinds, Millis, Moment, Queue, StreamKind};
 use wasm_bindgen_test::wasm_bindgen_test;
 
 use super::{MOST_ACTIONS, MOST_LOOKS, drawn, stop_ends};
 use crate::census::frames::{CLOSE, FRAMES};
-use crate::census::messages::{parse_reply, request_to_text};
+use crate::census::messages::parse_reply;
 use crate::fake::Fake;
 use crate::host::Control as _;
 use crate::lifecycle::{HttpStream, Root};
+use crate::shared_text::to_text;
 
 const GET: &[(&str, &str)] = &[(":method", "GET"), (":path", "/")];
 const POST: &[(&str, &str)] = &[(":method", "POST"), (":path", "/")];
@@ -50,31 +51,22 @@ impl Counter {
 
     /// A request that is sent now, with an order of the drain that began at 9,000.
     fn order(&self, kinds: &[StreamKind], count: u64) -> Request {
-        let sent_at = self.host.clock.get();
+        let sent_at = Moment(self.host.clock.get());
         let order = Order {
             count,
             kinds: Kinds::of(kinds),
             changing: false,
             began_before: sent_at,
             retry_after: [1, 10],
-            grace: 2_000,
+            grace: Millis(2_000),
             look_since: sent_at,
-            drain: 9_000,
+            drain: Moment(9_000),
         };
-        Request {
-            reply_to: 1,
-            round: 7,
-            latch_check: LatchCheck::Off,
-            sent_at,
-            long_lived_before: 0,
-            list_limit: 0,
-            plain_only: false,
-            order: Some(order),
-        }
+        Request { reply_to: Queue(1), round: 7, sent_at, order: Some(order), ..Request::default() }
     }
 
     fn send(&self, request: Request) -> Endable {
-        self.host.enqueue(2, request_to_text(&request).as_bytes());
+        self.host.enqueue(2, to_text(&request).as_bytes());
         self.root.on_queue_ready(&self.host, 2);
         let message = self.host.dequeue(1).expect("a reply");
         let (reply, _) = parse_reply(&message).expect("a reply");
@@ -149,9 +141,9 @@ fn young_late_and_long_lived_streams_are_left_alone() {
     assert_eq!(counter.send(counter.order(&[StreamKind::Waiting], 9)).streams, 2, "young");
     counter.host.clock.set(12_000);
     let request = counter.order(&[StreamKind::Waiting], 9);
-    let before = with(request, |order| order.began_before = 10_000);
+    let before = with(request, |order| order.began_before = Moment(10_000));
     assert_eq!(counter.send(before).streams, 0);
-    let stale = Request { sent_at: 11_000, ..request };
+    let stale = Request { sent_at: Moment(11_000), ..request };
     assert_eq!(counter.send(stale).streams, 2, "of a state of the drain that may be over");
     assert!(counter.answered().is_empty());
     assert_eq!(counter.send(Request { plain_only: true, ..request }).streams, 0);
@@ -166,10 +158,10 @@ fn what_a_cancelled_drain_has_ordered_is_not_ended() {
     }
     counter.host.clock.set(12_000);
     let order = counter.order(&[StreamKind::Waiting], 2 * MOST_ACTIONS);
-    stop_ends(&counter.host, 9_500);
+    stop_ends(&counter.host, Moment(9_500));
     counter.send(order);
     assert_eq!(counter.answered().len() as u64, MOST_ACTIONS, "that was the drain of another gate");
-    stop_ends(&counter.host, 9_000);
+    stop_ends(&counter.host, Moment(9_000));
     counter.root.on_queue_ready(&counter.host, 2);
     counter.host.dequeue(1);
     assert_eq!(counter.send(order).streams, MOST_ACTIONS);
@@ -231,7 +223,7 @@ fn silent_websockets_are_reset_as_fast_as_they_are_ordered() {
     for now in [20_000, 20_050] {
         counter.host.clock.set(now);
         let request = counter.order(&[StreamKind::Websocket], 512);
-        counter.host.enqueue(2, request_to_text(&request).as_bytes());
+        counter.host.enqueue(2, to_text(&request).as_bytes());
         counter.host.period.set(if now == 20_000 { 0 } else { 77 });
         for _ in 0..8 {
             counter.root.on_queue_ready(&counter.host, 2);
@@ -270,7 +262,7 @@ fn no_callback_ends_more_streams_than_the_stack_allows() {
     let request = counter.order(&[StreamKind::Waiting], 150);
     for _ in 0..2 {
         let part = with(request, |order| order.count = 75);
-        counter.host.enqueue(2, request_to_text(&part).as_bytes());
+        counter.host.enqueue(2, to_text(&part).as_bytes());
     }
     let mut before = 0;
     for expected in [MOST_ACTIONS as usize, MOST_ACTIONS as usize, 22, 0] {
@@ -378,7 +370,9 @@ fn a_gate_that_may_end_few_streams_does_not_stop_another_from_finding_responses(
         let now = 20_010 + pass * 10;
         counter.host.clock.set(now);
         found.push(counter.send(all).streams);
-        let few = with(all, |order| (order.began_before, order.look_since) = (10_500, now));
+        let few = with(all, |order| {
+            (order.began_before, order.look_since) = (Moment(10_500), Moment(now))
+        });
         assert_eq!(counter.send(few).unseen, 0, "it has looked at all of its own");
     }
     assert_eq!(found, [0, 0, 1]);

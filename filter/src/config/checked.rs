@@ -13,6 +13,8 @@ pub struct Config {
     pub(crate) exclude: Vec<Rule>,
     pub(crate) long_lived: Vec<Rule>,
     /// Whether the kind of each stream is kept.
+    /// Whether the beginnings of streams are kept.
+    pub(crate) ages: bool,
     pub(crate) kinds: bool,
     pub(crate) forwarded_proto: Option<Policy>,
     pub(crate) gate: Option<GatePolicy>,

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use laststream_drain::state::Queue;
 use laststream_drain::timing::FIRST_TICK;
 
 use super::shared::Shared;
@@ -40,7 +41,7 @@ impl Root {
             Ok(()) => {
                 self.shared.get_or_insert_default();
                 // A VM that Envoy creates only to validate a configuration never ticks.
-                host.set_tick_period(FIRST_TICK as u32);
+                host.set_tick_period(FIRST_TICK.0 as u32);
                 host.log(Level::Info, SUMMARY);
                 true
             }
@@ -69,14 +70,14 @@ impl Root {
     /// queue of a VM that has died, if that had a root context with this number.
     pub fn on_queue_ready(&self, host: &impl Control, queue: u32) {
         if let Some(shared) = &self.shared
-            && shared.queue.get() == Some(queue)
+            && shared.queue.get() == Some(Queue(queue))
         {
             while let Some(message) = host.dequeue(queue) {
                 // The time only grows: a worker's gate may have asked for more than another.
-                let until = FrameNotice::parse(&message).map_or(0, |notice| notice.until);
+                let until = FrameNotice::parse(&message).map(|notice| notice.until);
                 shared.ends_until.update(|known| known.max(until));
             }
-            mark_as_read(host, queue);
+            mark_as_read(host, Queue(queue));
         }
     }
 

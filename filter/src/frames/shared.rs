@@ -2,15 +2,17 @@
 
 use core::cell::Cell;
 
+use laststream_drain::state::{Moment, Queue};
+
 use crate::census::frames::register_frame_filter;
 use crate::host::{Body, Control, Level};
 
 /// The state that the streams of a root context share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    pub(super) queue: Cell<Option<u32>>,
-    /// The time until which a counter may ask for the end of a stream; 0 for never.
-    pub(super) ends_until: Cell<u64>,
+    pub(super) queue: Cell<Option<Queue>>,
+    /// The time until which a counter may ask for the end of a stream.
+    pub(super) ends_until: Cell<Option<Moment>>,
     has_warned: Cell<bool>,
 }
 
@@ -23,16 +25,11 @@ impl Shared {
 
     /// The time while streams are being ended, otherwise none. At other times no chunk reads the
     /// clock.
-    pub(super) fn time_if_ends_go_on(&self, host: &impl Control) -> Option<u64> {
-        if self.ends_until.get() == 0 {
-            return None;
-        }
+    pub(super) fn time_if_ends_go_on(&self, host: &impl Control) -> Option<Moment> {
+        let until = self.ends_until.get()?;
         let now = host.monotonic_time();
-        if now < self.ends_until.get() {
-            return Some(now);
-        }
-        self.ends_until.set(0);
-        None
+        self.ends_until.set(Some(until).filter(|until| now < *until));
+        self.ends_until.get().map(|_| now)
     }
 
     /// Logs once that a WebSocket cannot be followed; a line for each would not help.

@@ -3,6 +3,8 @@
 
 use std::rc::Rc;
 
+use laststream_drain::state::Moment;
+
 use super::follower::{Follower, Position, Writer};
 use super::shared::Shared;
 use crate::census::frames::{CLOSE, FRAMES};
@@ -22,21 +24,15 @@ const PING_OF_CLIENT: &[u8] = &[0x89, 0x80, 0, 0, 0, 0];
 #[derive(Debug)]
 pub(super) struct Socket {
     shared: Rc<Shared>,
-    request: Side,
-    response: Side,
+    request: Follower,
+    response: Follower,
     /// The upstream has agreed to the upgrade, so both bodies are made of frames.
     is_open: bool,
     /// The value of [`CLOSE`]. None until a counter asks for the end of the stream.
-    patient_until: Option<u64>,
+    patient_until: Option<Moment>,
     has_pinged: bool,
-}
-
-/// One direction.
-#[derive(Debug)]
-struct Side {
-    follower: Follower,
-    /// The filter has written a close frame, and drops what comes after it.
-    is_written: bool,
+    /// The response has a close frame of the filter. What the app sends after it is dropped.
+    response_is_closed: bool,
 }
 
 impl Socket {
@@ -49,14 +45,14 @@ impl Socket {
             return None;
         }
         host.set_property(FRAMES, b"1");
-        let side = |writer| Side { follower: Follower::new(writer), is_written: false };
         Some(Self {
             shared: Rc::clone(shared),
-            request: side(Writer::Client),
-            response: side(Writer::Server),
+            request: Follower::new(Writer::Client),
+            response: Follower::new(Writer::Server),
             is_open: false,
             patient_until: None,
             has_pinged: false,
+            response_is_closed: false,
         })
     }
 
@@ -68,7 +64,7 @@ impl Socket {
         size: usize,
         is_last: bool,
     ) -> bool {
-        if self.side(body).is_written {
+        if self.response_is_closed && body == Body::Response {
             host.replace_body(body, &[]);
             return true;
         }
@@ -79,20 +75,23 @@ impl Socket {
             return false;
         }
         let is_late = self.is_late(host);
-        let place = self.side(body).follow(host, body, size, is_late == Some(true));
-        if self.side(body).follower.position() == Position::Garbage {
+        let follower = match body {
+            Body::Request => &mut self.request,
+            Body::Response => &mut self.response,
+        };
+        let place = Self::follow(follower, host, body, size, is_late == Some(true));
+        if follower.position() == Position::Garbage {
             self.shared.warn_of_garbage(host, body);
-            // Nothing may follow a close frame of the filter, so a direction that has one stays
-            // cut.
-            return self.request.is_written || self.response.is_written;
+            // Nothing may follow a close frame of the filter, so a response that has one stays cut.
+            return self.response_is_closed;
         }
-        if let (Some(place), Some(is_late)) = (place, is_late)
+        if let (Some(place), Some(_)) = (place, is_late)
             && !self.is_closing()
             && self.has_opened(host)
         {
-            if body == Body::Response || is_late || is_last {
+            if body == Body::Response || is_last {
                 self.write_close(host, body, place);
-            } else if !self.response.is_written && !self.has_pinged {
+            } else if !self.response_is_closed && !self.has_pinged {
                 self.ping_app(host, place, size);
             }
         }
@@ -107,14 +106,13 @@ impl Socket {
     }
 
     /// None if no counter has asked for the end of the stream; otherwise whether half of the grace
-    /// period is over. Then the stream may end between two fragments, and without an answer of the
-    /// client.
+    /// period is over. Then the filter also writes between two fragments of a message.
     fn is_late(&mut self, host: &impl Control) -> Option<bool> {
         if let Some(until) = self.patient_until {
             return Some(host.monotonic_time() >= until);
         }
         let now = self.shared.time_if_ends_go_on(host)?;
-        let until = digits(&host.property(CLOSE)?)?;
+        let until = Moment(digits(&host.property(CLOSE)?)?);
         self.patient_until = Some(until);
         Some(now >= until)
     }
@@ -122,13 +120,13 @@ impl Socket {
     /// Whether the client or the server has begun to close. Each answers the other's close frame,
     /// so one of the filter would be a second one in its direction, which RFC 6455 forbids.
     fn is_closing(&self) -> bool {
-        self.request.follower.is_closing() || self.response.follower.is_closing()
+        self.request.is_closing() || self.response.is_closing()
     }
 
-    /// Writes a close frame in place of the rest of the chunk. The client gets one first, and the
-    /// app gets the client's answer. An app that got one first would close its connection, and
-    /// Envoy the client's: what the client is sending then, its answer too, would be met by a
-    /// reset.
+    /// Writes a close frame in place of the rest of the chunk. The client gets one, and the app
+    /// gets the client's answer; it gets one of the filter only if the client sends no more. An app
+    /// that got one earlier would close its connection, and Envoy the client's: what the client is
+    /// sending then, its answer too, would be met by a reset.
     fn write_close(&mut self, host: &impl BodyHost, body: Body, place: usize) {
         let mut bytes = if place > 0 { host.body(body, 0, place) } else { Vec::new() };
         bytes.extend_from_slice(match body {
@@ -136,7 +134,7 @@ impl Socket {
             Body::Response => CLOSE_OF_SERVER,
         });
         host.replace_body(body, &bytes);
-        self.side(body).is_written = true;
+        self.response_is_closed |= body == Body::Response;
     }
 
     /// Makes an app answer that only receives, because a close frame for the client needs a chunk
@@ -150,19 +148,10 @@ impl Socket {
         self.has_pinged = true;
     }
 
-    fn side(&mut self, body: Body) -> &mut Side {
-        match body {
-            Body::Request => &mut self.request,
-            Body::Response => &mut self.response,
-        }
-    }
-}
-
-impl Side {
     /// Follows a chunk. Returns the last place in it where a frame may be inserted; none if there
     /// is no such place, or the chunk ends behind a close frame or in garbage.
     fn follow(
-        &mut self,
+        follower: &mut Follower,
         host: &impl BodyHost,
         body: Body,
         size: usize,
@@ -177,12 +166,12 @@ impl Side {
                 Position::Closed | Position::Garbage => *place = None,
                 Position::BetweenFragments | Position::InFrame => {}
             };
-        note(&self.follower, at, &mut place);
+        note(follower, at, &mut place);
         while at < size {
-            let skipped = self.follower.skip(size - at);
+            let skipped = follower.skip(size - at);
             at += skipped;
             if skipped > 0 {
-                note(&self.follower, at, &mut place);
+                note(follower, at, &mut place);
                 continue;
             }
             let window = host.body(body, at, WINDOW.min(size - at));
@@ -191,10 +180,10 @@ impl Side {
             }
             let mut rest = window.as_slice();
             while !rest.is_empty() {
-                let read = self.follower.read(rest);
+                let read = follower.read(rest);
                 rest = rest.get(read..).unwrap_or_default();
                 at += read;
-                note(&self.follower, at, &mut place);
+                note(follower, at, &mut place);
             }
         }
         place

@@ -6,7 +6,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use laststream_drain::event::Command;
+use laststream_drain::requests::Command;
 
 use super::http::{is_of_hook, same_secret, secret_in_query};
 use super::policy::Policy;

@@ -1,8 +1,8 @@
 //! The HTTP calls of a gate that are not answered yet.
 
-use laststream_drain::effects::{Call, QUIT};
-use laststream_drain::policy::Finish;
-use laststream_drain::stats;
+use laststream_drain::counts::{ALL, GAUGES};
+use laststream_drain::requests::{Call, QUIT};
+use laststream_drain::state::{Finish, Millis};
 
 use super::policy::Policy;
 use crate::host::Control;
@@ -14,7 +14,7 @@ pub(super) struct Target<'t> {
     method: &'t str,
     path: &'t str,
     /// The time limit of the call.
-    patience: u64,
+    patience: Millis,
 }
 
 impl<'t> Target<'t> {
@@ -30,9 +30,9 @@ impl<'t> Target<'t> {
                 Some(Self { cluster: &policy.agent, method: "POST", path: "/drain", patience })
             }
             Call::Finish => to_admin(QUIT),
-            Call::Signal { path, .. } => to_admin(path),
-            Call::Stats { with_totals } => {
-                let path = if *with_totals { stats::ALL } else { stats::GAUGES };
+            Call::Signal { signal, .. } => to_admin(signal.path()),
+            Call::Stats { with_totals, .. } => {
+                let path = if *with_totals { ALL } else { GAUGES };
                 let patience = policy.drain.stats_patience();
                 Some(Self { cluster: &policy.drain.admin, method: "GET", path, patience })
             }
@@ -42,7 +42,7 @@ impl<'t> Target<'t> {
             }
             Call::Notify { .. } => {
                 let app = policy.notify.as_ref()?;
-                let patience = app.timeout_ms;
+                let patience = Millis(app.timeout_ms);
                 Some(Self { cluster: &app.cluster, method: "POST", path: &app.path, patience })
             }
         }
@@ -68,7 +68,7 @@ impl Calls {
             return false;
         };
         host.set_effective_context(self.root);
-        let number = host.dispatch_http_call(cluster, method, path, patience);
+        let number = host.dispatch_http_call(cluster, method, path, patience.0);
         number.map(|number| self.pending.push((number, call.clone()))).is_some()
     }
 

@@ -1,6 +1,7 @@
 //! The parser of the gate's requests: from method and path to a command. Pure.
 
-use laststream_drain::event::{Command, UNTIL_OPEN};
+use laststream_drain::requests::{Command, Hold, Signal};
+use laststream_drain::state::Millis;
 
 use crate::parse::{digits, printable_line};
 
@@ -29,7 +30,7 @@ pub(super) fn is_of_hook(command: &Command) -> bool {
 
 /// Whether the command changes something, or lists streams.
 pub(super) fn needs_access(command: &Command) -> bool {
-    !matches!(command, Command::Status | Command::Ready)
+    !matches!(command, Command::Status(_) | Command::Ready)
 }
 
 /// Parses a request. HEAD is GET without the body.
@@ -72,37 +73,50 @@ fn check_secret_in_query(method: &str, plain: &str, query: &str) -> Result<(), R
 /// The command of a request whose path and method are valid.
 fn command_of(method: &str, path: &str, plain: &str, query: &str) -> Result<Command, RequestError> {
     Ok(match plain {
-        "/status" => Command::Status,
-        "/streams" => Command::Streams(parse_limit(query)?),
+        "/status" => Command::Status(parse_patience(query)?),
+        "/streams" => Command::Streams { limit: parse_limit(query)?, wait: parse_patience(query)? },
         "/ready" => Command::Ready,
-        "/prestop" => Command::PreStop(parse_wait(query)?),
+        "/prestop" => Command::PreStop(parse_hold(query)?),
         "/drain" if method == "DELETE" => Command::Cancel,
         "/drain" => Command::Drain,
         "/force" => match parameter(query, "reason").map(decoded_line) {
             Some(reason) if !reason.trim_ascii().is_empty() => Command::Force(reason),
             _ => return Err(RequestError::Query("say why: POST /force?reason=…")),
         },
-        _ => Command::Signal {
-            path: path.into(),
-            is_graceful: plain != "/quitquitquit" && parameter(query, "graceful").is_some(),
-        },
+        "/quitquitquit" => Command::Signal(Signal::Quit(path.into())),
+        _ if parameter(query, "graceful").is_some() => {
+            Command::GracefulSignal(Signal::DrainListeners(path.into()))
+        }
+        _ => Command::Signal(Signal::DrainListeners(path.into())),
     })
 }
 
 /// `wait=30s`, `wait=500ms`, `wait=30`; `wait` alone holds until the gate is open.
-fn parse_wait(query: &str) -> Result<u64, RequestError> {
+fn parse_hold(query: &str) -> Result<Hold, RequestError> {
     const HELP: RequestError = RequestError::Query(
         "`wait` is a time such as 30s or 500ms, or nothing at all to hold until the gate is open",
     );
     match parameter(query, "wait") {
-        None => Ok(0),
-        Some("") => Ok(UNTIL_OPEN),
-        Some(time) => parse_time(time).ok_or(HELP),
+        None => Ok(Hold::No),
+        Some("") => Ok(Hold::UntilOpen),
+        Some(time) => match parse_time(time).ok_or(HELP)? {
+            Millis(0) => Ok(Hold::No),
+            time => Ok(Hold::AtMost(time)),
+        },
     }
 }
 
+/// The time for which the client waits for late counts.
+fn parse_patience(query: &str) -> Result<Option<Millis>, RequestError> {
+    parameter(query, "wait")
+        .map(|time| {
+            parse_time(time).ok_or(RequestError::Query("`wait` is a time such as 4s or 500ms"))
+        })
+        .transpose()
+}
+
 /// A time in milliseconds: `500ms`, `30s`, `30`, `2m`, `1h`.
-fn parse_time(time: &str) -> Option<u64> {
+fn parse_time(time: &str) -> Option<Millis> {
     let digits = time.find(|character: char| !character.is_ascii_digit()).unwrap_or(time.len());
     let (number, unit) = time.split_at(digits);
     let milliseconds = match unit {
@@ -112,7 +126,7 @@ fn parse_time(time: &str) -> Option<u64> {
         "h" => 3_600_000,
         _ => return None,
     };
-    number.parse().ok().and_then(|number: u64| number.checked_mul(milliseconds))
+    number.parse().ok().and_then(|number: u64| number.checked_mul(milliseconds)).map(Millis)
 }
 
 fn parse_limit(query: &str) -> Result<usize, RequestError> {
@@ -178,35 +192,41 @@ pub fn same_secret(given: &[u8], secret: &[u8]) -> bool {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{Command, RequestError, UNTIL_OPEN, parse_command, same_secret};
+    use super::{Command, Hold, Millis, RequestError, Signal, parse_command, same_secret};
 
     #[wasm_bindgen_test(unsupported = test)]
     fn parses_valid_requests() {
         for (method, path, expected) in [
-            ("GET", "/status", Command::Status),
+            ("GET", "/status", Command::Status(None)),
+            ("GET", "/status?wait=4s", Command::Status(Some(Millis(4_000)))),
             ("HEAD", "/ready?x=1", Command::Ready),
-            ("GET", "/streams", Command::Streams(20)),
-            ("GET", "/streams?limit=100", Command::Streams(100)),
-            ("GET", "/prestop", Command::PreStop(0)),
-            ("GET", "/prestop?wait", Command::PreStop(UNTIL_OPEN)),
-            ("GET", "/prestop?a=b&wait=30s", Command::PreStop(30_000)),
-            ("POST", "/prestop?wait=500ms", Command::PreStop(500)),
-            ("GET", "/prestop?wait=2m", Command::PreStop(120_000)),
+            ("GET", "/streams", Command::Streams { limit: 20, wait: None }),
+            (
+                "GET",
+                "/streams?limit=100&wait=0",
+                Command::Streams { limit: 100, wait: Some(Millis(0)) },
+            ),
+            ("GET", "/prestop", Command::PreStop(Hold::No)),
+            ("GET", "/prestop?wait=0", Command::PreStop(Hold::No)),
+            ("GET", "/prestop?wait", Command::PreStop(Hold::UntilOpen)),
+            ("GET", "/prestop?a=b&wait=30s", Command::PreStop(Hold::AtMost(Millis(30_000)))),
+            ("POST", "/prestop?wait=500ms", Command::PreStop(Hold::AtMost(Millis(500)))),
+            ("GET", "/prestop?wait=2m", Command::PreStop(Hold::AtMost(Millis(120_000)))),
             ("POST", "/drain", Command::Drain),
             ("DELETE", "/drain", Command::Cancel),
             ("POST", "/force?reason=a+b%20%e2%82%ac%zz%0a", Command::Force("a b €%zz ".into())),
+            ("POST", "/quitquitquit", Command::Signal(Signal::Quit("/quitquitquit".into()))),
             (
                 "POST",
                 "/drain_listeners?inboundonly",
-                Command::Signal { path: "/drain_listeners?inboundonly".into(), is_graceful: false },
+                Command::Signal(Signal::DrainListeners("/drain_listeners?inboundonly".into())),
             ),
             (
                 "POST",
                 "/drain_listeners?graceful&skip_exit",
-                Command::Signal {
-                    path: "/drain_listeners?graceful&skip_exit".into(),
-                    is_graceful: true,
-                },
+                Command::GracefulSignal(Signal::DrainListeners(
+                    "/drain_listeners?graceful&skip_exit".into(),
+                )),
             ),
         ] {
             assert_eq!(parse_command(method, path), Ok(expected), "{method} {path}");
@@ -238,6 +258,8 @@ mod tests {
             ("POST", "/force?reason=+"),
             ("GET", "/prestop?wait=-1"),
             ("GET", "/prestop?wait=1d"),
+            ("GET", "/status?wait"),
+            ("GET", "/streams?wait=x"),
             ("GET", "/streams?limit=0"),
             ("GET", "/streams?limit=101"),
             ("GET", "/streams?limit="),

@@ -2,9 +2,8 @@
 
 use std::sync::OnceLock;
 
-use laststream_drain::effects::{Counter, Gauge, Level as DrainLevel};
-use laststream_drain::facts::IndexEntry;
-use laststream_drain::words::ADVICE;
+use laststream_drain::counts::{Gauges, IndexEntry};
+use laststream_drain::requests::{ADVICE, Counter, Gauge, Level as DrainLevel};
 use strum::VariantArray as _;
 
 use super::CountState;
@@ -17,8 +16,8 @@ use crate::parse::digits;
 
 #[derive(Debug, Clone)]
 pub(super) struct Metrics {
-    /// The metrics for streams in flight, long-lived and begun, of each of the gate's scopes.
-    pub(super) scopes: Vec<(Scope, [Metric; 3])>,
+    /// The metrics of each of the gate's scopes.
+    pub(super) scopes: Vec<ScopeMetrics>,
     /// The counters for streams begun and excluded, of every scope, the gate's or not.
     pub(super) all_begun: Vec<(Scope, Metric)>,
     /// The gauges for streams in flight of other scopes, once those have a counter.
@@ -37,13 +36,25 @@ pub(super) struct Metrics {
     pub(super) evictions: Evictions,
 }
 
-type NameOfScope = fn(Scope) -> String;
+/// The metrics that streams of one scope write.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ScopeMetrics {
+    pub(super) scope: Scope,
+    pub(super) in_flight: Metric,
+    pub(super) long_lived: Metric,
+    pub(super) begun: Metric,
+}
 
-const OF_A_SCOPE: [(Kind, NameOfScope); 3] = [
-    (Kind::Gauge, metrics::in_flight),
-    (Kind::Gauge, metrics::long_lived),
-    (Kind::Counter, metrics::begun),
-];
+impl ScopeMetrics {
+    fn define(host: &impl Control, scope: Scope) -> Result<Self, Fault> {
+        Ok(Self {
+            scope,
+            in_flight: define(host, Kind::Gauge, metrics::in_flight(scope))?,
+            long_lived: define(host, Kind::Gauge, metrics::long_lived(scope))?,
+            begun: define(host, Kind::Counter, metrics::begun(scope))?,
+        })
+    }
+}
 
 impl Metrics {
     /// # Errors
@@ -64,7 +75,7 @@ impl Metrics {
             own;
         let mut scopes = Vec::new();
         for scope in gate_scopes {
-            scopes.push((*scope, define_of_scope(host, *scope)?));
+            scopes.push(ScopeMetrics::define(host, *scope)?);
         }
         let others = Scope::VARIANTS.iter().filter(|scope| !gate_scopes.contains(scope));
         let metrics = Self {
@@ -83,12 +94,8 @@ impl Metrics {
             holding,
             evictions: Evictions::define(host)?,
         };
-        metrics.show_deadline(host, deadline_s);
+        metrics.set(host, Gauge::Deadline, deadline_s);
         Ok(metrics)
-    }
-
-    pub(super) fn show_deadline(&self, host: &impl Control, seconds: u64) {
-        host.record_metric(self.deadline, seconds);
     }
 
     /// The gauges of other scopes that have a counter.
@@ -115,6 +122,7 @@ impl Metrics {
             Gauge::Seconds => self.seconds,
             Gauge::Late => self.late,
             Gauge::Holding => self.holding,
+            Gauge::Deadline => self.deadline,
             Gauge::Count => return self.show_count_state(host, value),
         };
         host.record_metric(gauge, value);
@@ -133,8 +141,8 @@ impl Metrics {
     /// the gauges at that moment showed streams of dead VMs. Exactly these values are subtracted,
     /// because a stream that has begun since is not leaked. Returns whether the counters that
     /// leaked them are to be written off: no other gate has healed the count.
-    pub(super) fn heal(&self, host: &impl Control, gauges: &[[u64; 2]], heals: u64) -> bool {
-        if gauges.iter().flatten().all(|leaked| *leaked == 0) {
+    pub(super) fn heal(&self, host: &impl Control, gauges: &[Gauges], heals: u64) -> bool {
+        if gauges.iter().all(|leaked| *leaked == Gauges::default()) {
             return true;
         }
         let mut is_own = false;
@@ -145,14 +153,16 @@ impl Metrics {
         if !is_own || !is_changed {
             return false;
         }
-        for ((_, metrics), leaked) in self.scopes.iter().zip(gauges) {
-            for (metric, leaked) in metrics.iter().zip(leaked) {
+        for (metrics, leaked) in self.scopes.iter().zip(gauges) {
+            let of =
+                [(metrics.in_flight, leaked.in_flight), (metrics.long_lived, leaked.long_lived)];
+            for (metric, leaked) in of {
                 // Above the largest positive number: what the gauge is below zero is added.
-                host.increment_metric(*metric, (*leaked as i64).wrapping_neg());
+                host.increment_metric(metric, (leaked as i64).wrapping_neg());
             }
         }
         host.increment_metric(self.heals, 1);
-        let streams: i64 = gauges.iter().map(|[in_flight, _]| *in_flight as i64).sum();
+        let streams: i64 = gauges.iter().map(|leaked| leaked.in_flight as i64).sum();
         let line = match streams {
             0.. => format!("{streams} streams were counted by workers' VMs that have died"),
             _ => format!("the count was {} below zero", streams.unsigned_abs()),
@@ -205,12 +215,4 @@ fn define_count_states(host: &impl Control) -> Result<Vec<Metric>, Fault> {
         .iter()
         .map(|state| define(host, Kind::Gauge, metrics::count(*state)))
         .collect()
-}
-
-fn define_of_scope(host: &impl Control, scope: Scope) -> Result<[Metric; 3], Fault> {
-    let mut three = [Metric(0); 3];
-    for (metric, (kind, name)) in three.iter_mut().zip(&OF_A_SCOPE) {
-        *metric = define(host, *kind, name(scope))?;
-    }
-    Ok(three)
 }

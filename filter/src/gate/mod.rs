@@ -6,9 +6,9 @@
 //! |---|---|
 //! | `shell` | the callbacks of one worker's gate, and its effects |
 //! | `facts` | what is read, in its order |
-//! | `shared` | the values that all workers share, as text |
+//! | `shared` | the keys of the values that all workers share |
 //! | `calls`, `metrics`, `policy` | the calls, metrics and configuration |
-//! | [`grace`] | a deadline that follows the pod |
+//! | [`grace`] | the time that the pod leaves for a drain |
 //! | [`http`], [`access`] | requests: parsed, and refused |
 //! | [`replies`], `streams` | the bodies of answers |
 
@@ -33,7 +33,6 @@ mod shell;
 mod shell_tests;
 mod streams;
 
-pub use laststream_drain::count_state::CountState;
-pub use laststream_drain::kinds::StreamKind;
-pub use laststream_drain::{phase, timing};
+pub use laststream_drain::state::{CountState, Phase, StreamKind};
+pub use laststream_drain::timing;
 pub(crate) use shell::Gate;

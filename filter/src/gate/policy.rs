@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use laststream_drain::ends::EndPolicy;
-use laststream_drain::kinds::{Kinds, StreamKind};
-use laststream_drain::policy::Policy as DrainPolicy;
+use laststream_drain::state::{EndPolicy, Kinds, Millis, Policy as DrainPolicy, StreamKind};
 use laststream_drain::timing::END_SLACK;
 
 use crate::config::wire::{App, BeginCall, End, EndKind, Gate, LongLivedPolicy, Notify};
@@ -13,8 +11,6 @@ use crate::config::wire::{App, BeginCall, End, EndKind, Gate, LongLivedPolicy, N
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
     pub(crate) drain: Arc<DrainPolicy>,
-    /// 0: the gate evaluates only when something needs it.
-    pub(crate) evaluate_every: u64,
     pub(crate) inbound_only: bool,
     pub(crate) agent: String,
     pub(crate) app: Option<App>,
@@ -30,26 +26,26 @@ impl Policy {
         let drain = DrainPolicy {
             end,
             scopes: wire.scopes,
-            quiet: wire.quiet_ms,
-            linger: wire.linger_ms,
-            deadline: wire.deadline_ms,
-            open_for: wire.open_ms,
-            assumed_after: wire.assumed_after_ms,
-            delay: wire.begin.delay_ms,
-            patience: wire.admin.timeout_ms,
+            quiet: Millis(wire.quiet_ms),
+            linger: Millis(wire.linger_ms),
+            deadline: Millis(wire.deadline_ms),
+            open_for: Millis(wire.open_ms),
+            assumed_after: Millis(wire.assumed_after_ms),
+            delay: Millis(wire.begin.delay_ms),
+            patience: Millis(wire.admin.timeout_ms),
             exempts_long_lived: wire.long_lived == LongLivedPolicy::Exempt,
-            long_lived_after: wire.long_lived_after_ms,
+            long_lived_after: wire.long_lived_after_ms.map(Millis),
             begin: wire.begin.call,
             finish: wire.finish,
             admin: wire.admin.cluster,
             ignore: wire.admin.ignore,
             tunnels: wire.admin.tunnels,
             waits_for_app: wire.app.is_some(),
-            notify_patience: wire.notify.as_ref().map(|notify| notify.timeout_ms),
+            notify_patience: wire.notify.as_ref().map(|notify| Millis(notify.timeout_ms)),
+            evaluate_every: wire.evaluate_every_ms.map(Millis),
         };
         Self {
             drain: Arc::new(drain),
-            evaluate_every: wire.evaluate_every_ms.unwrap_or_default(),
             inbound_only: wire.begin.inbound_only,
             agent: wire.admin.agent_cluster,
             app: wire.app,
@@ -74,18 +70,20 @@ impl Policy {
 pub(crate) fn end_policy(gate: &Gate) -> EndPolicy {
     let end = gate.end.clone().unwrap_or_default();
     let kinds = Kinds::of(&ended_kinds(&end));
-    let delay = gate.begin.delay_ms;
-    let grace = if kinds.contains(StreamKind::Websocket) { end.websocket_grace_ms } else { 0 };
-    let before = end.over_ms.min(gate.deadline_ms.saturating_sub(delay));
+    let delay = Millis(gate.begin.delay_ms);
+    let grace = Millis(end.websocket_grace_ms);
+    let closing = if kinds.contains(StreamKind::Websocket) { grace } else { Millis(0) };
+    let over = Millis(end.over_ms);
+    let before = over.min(Millis(gate.deadline_ms) - delay);
     EndPolicy {
         kinds,
         changing: end.changing,
         retry_after: [end.retry_after_s.from, end.retry_after_s.to],
-        grace: end.websocket_grace_ms,
-        over: end.over_ms,
-        before_deadline: end.before_deadline_ms.unwrap_or(before),
-        at_age: end.at_age_ms,
-        reserve: gate.quiet_ms.max(gate.linger_ms).saturating_add(grace + END_SLACK),
+        grace,
+        over,
+        before_deadline: end.before_deadline_ms.map_or(before, Millis),
+        at_age: end.at_age_ms.map(Millis),
+        reserve: Millis(gate.quiet_ms.max(gate.linger_ms)) + closing + END_SLACK,
         delay,
     }
 }

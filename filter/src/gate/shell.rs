@@ -8,22 +8,22 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use laststream_drain::effects::{Answer, Call, Effect, Effects, IndexChange};
-use laststream_drain::ends::EndProgress;
-use laststream_drain::event::{Ended, Event};
-use laststream_drain::messages::Reply;
-use laststream_drain::step::{CallEnd, Step};
-use laststream_drain::timing::{DEAD_AFTER, LATCH_SLACK, SHORT_TICK};
-use laststream_drain::{FROM_THE_APP, Worker};
+use laststream_drain::Worker;
+use laststream_drain::requests::{
+    Answer, Call, Client, Effect, Effects, Ended, Event, IndexChange, Outcome,
+};
+use laststream_drain::state::{CallEnd, FROM_UPSTREAM, Millis, Queue, Shared, StreamNumber};
+use laststream_drain::timing::SHORT_TICK;
 
 use super::access::{ConnectionProperties, access_refusal, browser_refusal, refusal_body};
 use super::calls::Calls;
 use super::facts::Sources;
+use super::grace::longest_drain;
 use super::http::{RequestError, is_of_hook, needs_access, parse_command};
 use super::metrics::{Metrics, level};
 use super::policy::Policy;
-use super::replies::{Details, Outcome, Status, Streams, json, respond_json};
-use super::shared::{self, Keys, Notification, Total};
+use super::replies::{Streams, json, respond, respond_json};
+use super::shared::key_of_this_filter;
 use crate::census::frames::{FrameNotice, notify_frame_filters};
 use crate::census::latch::Latch;
 use crate::census::stream_ender::stop_ends;
@@ -32,29 +32,30 @@ use crate::config::Fault;
 use crate::headers::Headers;
 use crate::host::{Control, Kind, Level};
 use crate::metrics::{self as names, define};
-use crate::shared_text::{self, SharedText as _};
+use crate::shared_text::{parse_or_default, to_text};
 
 /// The message that the gate sends to its own queue. No reply of a counter has this text.
 const WAKE: &[u8] = b"wake";
-/// The most tries to store the record. There are fewer workers that could change it meanwhile.
+/// The most tries to store the shared value. There are fewer workers that could change it meanwhile.
 const TRIES: usize = 1_000;
 
 /// The gate of one worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     pub(super) policy: Policy,
-    pub(super) keys: Keys,
+    /// The key of the shared value.
+    pub(super) key: String,
     pub(super) metrics: Metrics,
     pub(super) latch: Latch,
     pub(super) worker: Worker,
     pub(super) calls: Calls,
     /// The gate's own queue, which also identifies the gate among those of other workers.
-    pub(super) queue: Option<u32>,
+    pub(super) queue: Option<Queue>,
     /// Requests, and ends of calls that could not be made: each waits for a callback of the root
     /// context.
     pub(super) events: VecDeque<Event>,
     /// The tick period that the protocol wants, and the one that Envoy has.
-    tick: u64,
+    tick: Option<Millis>,
     period: u32,
     /// Whether a gRPC request was reset, which is logged once.
     has_reset_grpc: bool,
@@ -69,47 +70,51 @@ impl Gate {
         let drain = Arc::clone(&policy.drain);
         let closing = define(host, Kind::Gauge, names::CLOSING.into())?;
         let mut gate = Self {
-            metrics: Metrics::define(host, &drain.scopes, drain.deadline / 1_000)?,
-            keys: Keys::of_this_filter(host, &drain.scopes),
+            metrics: Metrics::define(host, &drain.scopes, drain.deadline.0 / 1_000)?,
+            key: key_of_this_filter(host, &drain.scopes),
             latch: Latch::new(closing),
             worker: Worker::new(drain),
             policy,
             calls: Calls::new(root),
             queue: None,
             events: VecDeque::new(),
-            tick: 0,
+            tick: None,
             period: 0,
             has_reset_grpc: false,
         };
         // A drain that began before this configuration goes on under it.
-        gate.handle(host, &Event::Configured, &[]);
+        gate.handle(host, &Event::Configured);
         Ok(gate)
     }
 
     pub(crate) fn on_tick(&mut self, host: &impl Control) {
-        let every = self.policy.evaluate_every;
-        let event = self.events.pop_front().unwrap_or_else(|| {
-            let is_due = every > 0
-                && self.worker.is_idle()
-                && self.keys.claim_periodic_evaluation(host, every);
-            if is_due { Event::PeriodicEvaluation } else { Event::Tick }
-        });
-        self.handle_with_replies(host, &event);
+        self.receive(host);
+        let event = self.events.pop_front().unwrap_or(Event::Tick);
+        self.handle(host, &event);
     }
 
-    /// Handles a message: the gate's own, or a counter's reply. Envoy calls this once for each
-    /// message.
-    pub(crate) fn on_queue_ready(&mut self, host: &impl Control, queue: u32) {
+    /// Handles messages: the gate's own, or counters' replies. Envoy calls this once for each
+    /// message, and the first callback has emptied the queue. Nothing is evaluated as long as more
+    /// counters are expected to reply.
+    pub(crate) fn on_queue_ready(&mut self, host: &impl Control, queue: Queue) {
         if self.queue == Some(queue) {
-            let event = self.events.pop_front().unwrap_or(Event::Message);
-            self.handle_with_replies(host, &event);
+            let is_complete = self.receive(host);
+            let event = self.events.pop_front().or(is_complete.then_some(Event::Message));
+            if let Some(event) = event {
+                self.handle(host, &event);
+            }
         }
     }
 
     /// Refuses the request here, while its headers and its connection can be read, or enqueues its
     /// command for the root context.
     #[inline(never)] // keeps this code out of the path of every stream
-    pub(crate) fn on_request_headers(&mut self, host: &impl Control, stream: u32, map: &[u8]) {
+    pub(crate) fn on_request_headers(
+        &mut self,
+        host: &impl Control,
+        stream: StreamNumber,
+        map: &[u8],
+    ) {
         let headers = Headers::new(map);
         if headers.is_grpc() {
             return self.reset_grpc(host, stream);
@@ -118,38 +123,38 @@ impl Gate {
         let connection = ConnectionProperties::read(host, &self.policy);
         let access = connection.access(&self.policy);
         if let Some(why) = browser_refusal(headers, &access) {
-            return respond_json(host, stream, 403, &refusal_body(why));
+            return respond_json(host, stream.0, 403, &refusal_body(why));
         }
         match parse_command(&text(":method"), &text(":path")) {
             Ok(command) => {
                 let path = headers.first(":path").unwrap_or_default();
                 let refusal = access_refusal(headers, path, &command, &access);
                 if let Some(why) = refusal.filter(|_| needs_access(&command)) {
-                    return respond_json(host, stream, 403, &refusal_body(why));
+                    return respond_json(host, stream.0, 403, &refusal_body(why));
                 }
-                if is_of_hook(&command) {
-                    self.follow_grace_period(host);
-                }
-                let has_access = refusal.is_none();
-                self.post(host, Event::Request { stream, command, has_access });
+                let client = Client {
+                    has_access: refusal.is_none(),
+                    longest_drain: is_of_hook(&command).then(|| longest_drain(host)).flatten(),
+                };
+                self.post(host, Event::Request { stream, command, client });
             }
             Err(error) => self.reject_request(host, stream, error),
         }
     }
 
-    fn reject_request(&self, host: &impl Control, stream: u32, error: RequestError) {
-        let record: laststream_drain::record::Record = shared_text::read(host, &self.keys.record);
-        let body = |reason: &str| {
-            json(&Outcome { state: record.phase, reason: reason.into(), holding: None })
-        };
+    fn reject_request(&self, host: &impl Control, stream: StreamNumber, error: RequestError) {
+        let StreamNumber(stream) = stream;
+        let text = host.get_shared_data(&self.key).map(|(text, _)| text);
+        let state = parse_or_default::<Shared>(text.as_deref()).record.phase;
+        let outcome = |reason: &str| Outcome { state, reason: reason.into(), holding: None };
         match error {
             RequestError::Path => {
-                respond_json(host, stream, 404, &body("there is no such path; see /status"))
+                respond(host, stream, 404, &outcome("there is no such path; see /status"))
             }
-            RequestError::Query(why) => respond_json(host, stream, 400, &body(why)),
+            RequestError::Query(why) => respond(host, stream, 400, &outcome(why)),
             RequestError::Method(allow) => {
                 let headers = [("content-type", "application/json"), ("allow", allow)];
-                let body = body("this path takes other methods");
+                let body = json(&outcome("this path takes other methods"));
                 host.send_http_response(stream, 405, &headers, &body);
             }
         }
@@ -157,22 +162,22 @@ impl Gate {
 
     /// Resets a gRPC request. Envoy turns every answer of a filter to it into HTTP 200, and a
     /// client that polls for 200 would take a refusal for success.
-    fn reset_grpc(&mut self, host: &impl Control, stream: u32) {
+    fn reset_grpc(&mut self, host: &impl Control, stream: StreamNumber) {
         if !core::mem::replace(&mut self.has_reset_grpc, true) {
             host.log(
                 Level::Warning,
                 "a gRPC request was cut: Envoy would answer 200, whatever the gate says",
             );
         }
-        host.reset_stream(stream);
+        host.reset_stream(stream.0);
     }
 
     /// Forgets a request that was answered, or whose client has gone.
     #[inline(never)] // as above
-    pub(crate) fn on_stream_end(&mut self, host: &impl Control, gone: u32) {
+    pub(crate) fn on_stream_end(&mut self, host: &impl Control, gone: StreamNumber) {
         self.events
             .retain(|event| !matches!(event, Event::Request { stream, .. } if *stream == gone));
-        self.handle(host, &Event::StreamGone(gone), &[]);
+        self.handle(host, &Event::StreamGone(gone));
     }
 
     /// Handles the end of a call. A call without response headers failed, and the SDK panics if
@@ -187,27 +192,18 @@ impl Gate {
         let Some(call) = self.calls.take(number) else { return };
         let is_answered = num_headers > 0;
         let status = if is_answered { host.call_response_status() } else { None };
-        let ended = Ended {
-            end: CallEnd::from_status(status),
-            is_from_upstream: is_answered
-                && call == Call::App
-                && host.call_response_header(FROM_THE_APP).is_some(),
-            body: String::from_utf8_lossy(&host.call_response_body(body_size)).into_owned(),
-        };
-        if matches!(call, Call::Stats { .. }) {
-            shared::end_query(host);
-        }
-        self.handle_with_replies(host, &Event::CallEnded(call, ended));
+        let is_from_upstream = is_answered && host.call_response_header(FROM_UPSTREAM).is_some();
+        let body = String::from_utf8_lossy(&host.call_response_body(body_size)).into_owned();
+        let end = CallEnd::from_answer(status, is_from_upstream, &body);
+        self.receive(host);
+        self.handle(host, &Event::CallEnded(call, Ended { end, body }));
     }
 
     /// Envoy replaces or removes the configuration, and drops the answers to all calls. A signal to
     /// end that was sent may have arrived.
     pub(crate) fn on_delete(&mut self, host: &impl Control) {
-        if self.calls.any(|call| matches!(call, Call::Stats { .. })) {
-            shared::end_query(host);
-        }
         let ends_envoy = self.calls.any(Call::ends_envoy);
-        self.handle(host, &Event::Deleted { ends_envoy }, &[]);
+        self.handle(host, &Event::Deleted { ends_envoy });
     }
 }
 
@@ -224,102 +220,62 @@ impl Gate {
     fn wake(&mut self, host: &impl Control) {
         // A VM that Envoy creates only to validate a configuration never comes here.
         self.queue = self.queue.or_else(|| index::register_queue(host));
-        if !self.queue.is_some_and(|queue| host.enqueue(queue, WAKE)) {
-            self.set_period(host, SHORT_TICK);
+        if !self.queue.is_some_and(|queue| host.enqueue(queue.0, WAKE)) {
+            self.set_period(host, Some(SHORT_TICK));
         }
     }
 
-    fn handle_with_replies(&mut self, host: &impl Control, event: &Event) {
+    /// Empties the queue, and returns whether the replies make an event.
+    fn receive(&mut self, host: &impl Control) -> bool {
         self.queue = self.queue.or_else(|| index::register_queue(host));
         let mut replies = Vec::new();
-        while let Some(message) = self.queue.and_then(|queue| host.dequeue(queue)) {
+        while let Some(message) = self.queue.and_then(|queue| host.dequeue(queue.0)) {
             replies.extend(messages::parse_reply(&message));
         }
-        self.handle(host, event, &replies);
+        !replies.is_empty() && self.worker.receive(host.monotonic_time(), replies)
     }
 
-    /// Handles one event. If another worker has changed the record meanwhile, the event is handled
-    /// anew, on the new facts.
-    fn handle(&mut self, host: &impl Control, event: &Event, replies: &[(Reply, Option<String>)]) {
+    /// Handles one event. If another worker has changed the shared value meanwhile, the event is
+    /// handled anew, on the new facts.
+    fn handle(&mut self, host: &impl Control, event: &Event) {
         for _ in 0..TRIES {
-            let Self { policy, keys, metrics, latch, queue, .. } = &*self;
-            let sources = Sources { policy, keys, metrics, latch, queue: *queue };
-            let (facts, generation) = sources.read(host, replies);
+            let Self { policy, key, metrics, latch, queue, .. } = &*self;
+            let sources = Sources { policy, key, metrics, latch, queue: *queue };
+            let (facts, generation) = sources.read(host);
             let mut worker = self.worker.clone();
             let effects = worker.on(event.clone(), &facts);
-            let is_stored = effects.record == facts.record || {
-                let text = effects.record.to_text();
-                host.set_shared_data(&self.keys.record, text.as_bytes(), generation)
+            let is_stored = effects.shared == facts.shared || {
+                let text = to_text(&effects.shared);
+                host.set_shared_data(&self.key, text.as_bytes(), generation)
             };
             if is_stored {
                 self.worker = worker;
                 return self.apply(host, effects);
             }
         }
-        host.log(Level::Error, "the shared record of the drain cannot be stored");
+        host.log(Level::Error, "the shared state of the drain cannot be stored");
     }
 
     fn apply(&mut self, host: &impl Control, effects: Effects) {
-        let Effects { record, view, list } = effects;
-        let mut status = None;
-        for effect in list {
-            match effect {
-                Effect::Respond(stream, answer) => {
-                    let Some(view) = &view else { continue };
-                    let (state, holding) = (record.phase, Some(view.observed.holding));
-                    match answer {
-                        Answer::Status => {
-                            let body = status.get_or_insert_with(|| {
-                                json(&Status::new(
-                                    &self.policy.drain,
-                                    view,
-                                    Details::read(host, &self.metrics),
-                                ))
-                            });
-                            respond_json(host, stream, 200, body);
-                        }
-                        Answer::Streams { listings, is_complete, limit } => {
-                            let streams = Streams::oldest(view, &listings, is_complete, limit);
-                            respond_json(host, stream, 200, &json(&streams));
-                        }
-                        Answer::Outcome(status, reason) => {
-                            let body = json(&Outcome { state, reason, holding });
-                            respond_json(host, stream, status, &body);
-                        }
-                        Answer::FromEnvoy(status, body) => {
-                            let headers = [("content-type", "text/plain")];
-                            host.send_http_response(stream, status, &headers, &body);
-                        }
-                    }
-                }
-                other => self.apply_one(host, other),
-            }
+        for effect in effects.list {
+            self.apply_one(host, effect);
         }
         if self.events.is_empty() {
-            let period = if self.tick == 0 { self.policy.evaluate_every } else { self.tick };
-            self.set_period(host, period);
+            self.set_period(host, self.tick);
         }
     }
 
     fn apply_one(&mut self, host: &impl Control, effect: Effect) {
         match effect {
-            Effect::Respond(..) => {}
+            Effect::Respond(stream, answer) => answer_request(host, stream, &answer),
             Effect::Call(call) => self.call(host, call),
             Effect::Ask(queue, request) => {
-                host.enqueue(queue, messages::request_to_text(&request).as_bytes());
+                host.enqueue(queue.0, to_text(&request).as_bytes());
             }
             Effect::NotifyFrames(until) => notify_frame_filters(host, FrameNotice { until }),
-            Effect::CloseLatch(until) => {
-                if let Some(queue) = self.queue {
-                    self.latch.close(host, queue, until);
-                }
+            Effect::CloseLatch | Effect::ExtendLatch | Effect::OpenLatch | Effect::SealLatch => {
+                self.move_latch(host, &effect)
             }
-            Effect::OpenLatch => {
-                if let Some(queue) = self.queue {
-                    self.latch.open(host, queue);
-                }
-            }
-            Effect::SealLatch => self.latch.seal(host),
             Effect::ChangeIndex(IndexChange::Revive, queues) => index::revive(host, &queues),
             Effect::ChangeIndex(IndexChange::Remove, queues) => {
                 index::remove_from_index(host, &queues)
@@ -329,33 +285,8 @@ impl Gate {
                     index::write_off(host, &write_off, host.monotonic_time());
                 }
             }
-            Effect::ShareTotal(at, requests) => {
-                shared_text::update(host, &self.keys.total, &mut |total: &mut Total| {
-                    if at >= total.at {
-                        *total = Total { at, requests };
-                    }
-                });
-            }
-            Effect::Order { from, to, orders, line } => {
-                let is_claimed = shared::replace(host, &self.keys.ends, &from, to);
-                if let Some(line) = line.filter(|_| is_claimed) {
-                    host.log(Level::Warning, &line);
-                }
-                for (queue, mut request) in orders {
-                    if let Some(order) = request.order.as_mut().filter(|_| !is_claimed) {
-                        order.count = 0;
-                    }
-                    host.enqueue(queue, messages::request_to_text(&request).as_bytes());
-                }
-            }
-            Effect::StopEnds(began) => {
-                shared_text::update(host, &self.keys.ends, &mut |ends: &mut EndProgress| {
-                    ends.stopped = ends.stopped.max(began);
-                });
-                stop_ends(host, began);
-            }
-            Effect::Notify { began, from, to } => self.notify(host, began, from, to),
-            Effect::Tick(tick) => self.tick = tick,
+            Effect::StopEnds(began) => stop_ends(host, began),
+            Effect::Tick(period) => self.tick = period,
             Effect::Wake => self.wake(host),
             Effect::Log(severity, line) => host.log(level(severity), &line),
             Effect::Set(gauge, value) => self.metrics.set(host, gauge, value),
@@ -363,52 +294,44 @@ impl Gate {
         }
     }
 
-    fn set_period(&mut self, host: &impl Control, period: u64) {
-        let period = u32::try_from(period).unwrap_or(u32::MAX);
+    fn move_latch(&mut self, host: &impl Control, effect: &Effect) {
+        let Some(queue) = self.queue else { return };
+        match effect {
+            Effect::CloseLatch => drop(self.latch.close(host, queue)),
+            Effect::ExtendLatch => drop(self.latch.extend(host, queue)),
+            Effect::OpenLatch => self.latch.open(host, queue),
+            _ => self.latch.seal(host),
+        }
+    }
+
+    fn set_period(&mut self, host: &impl Control, period: Option<Millis>) {
+        let period = u32::try_from(period.unwrap_or_default().0).unwrap_or(u32::MAX);
         if period != self.period {
             self.period = period;
             host.set_tick_period(period);
         }
     }
 
-    /// Makes a call. The end of one that cannot be made is an event of the next callback.
+    /// Makes a call. One that needs the latch is not made if that may have opened since the counts
+    /// were read, because this worker stood still. The end of a call that is not made is an event
+    /// of the next callback.
     fn call(&mut self, host: &impl Control, call: Call) {
-        let is_query = matches!(call, Call::Stats { .. });
-        let needs_latch = matches!(call, Call::Finish | Call::Signal { is_latched: true, .. });
-        let is_prevented = is_query
-            && !shared::begin_query(host, self.policy.drain.stats_patience())
-            || needs_latch && !self.extend_latch(host);
-        let end = if is_prevented {
-            CallEnd::NotMade
-        } else if self.calls.send(host, &call, &self.policy) {
-            return;
-        } else {
-            if is_query {
-                shared::end_query(host);
-            }
-            CallEnd::Refused
-        };
-        self.post(host, Event::CallEnded(call, Ended::without_answer(end)));
+        let is_closed = || self.queue.is_some_and(|queue| self.latch.extend(host, queue));
+        let may_be_made = !call.needs_latch() || is_closed();
+        if !(may_be_made && self.calls.send(host, &call, &self.policy)) {
+            self.post(host, Event::CallEnded(call, Ended::not_sent()));
+        }
     }
+}
 
-    /// Keeps the latch closed for the call behind it. False: it may have opened since the counts
-    /// were read, because this worker stood still.
-    fn extend_latch(&self, host: &impl Control) -> bool {
-        let time = self.policy.drain.patience.saturating_add(DEAD_AFTER + LATCH_SLACK);
-        self.queue.is_some_and(|queue| self.latch.extend(host, queue, time))
-    }
-
-    fn notify(&mut self, host: &impl Control, began: u64, from: Step, to: Step) {
-        let is_own =
-            shared_text::claim(host, &self.keys.notify, &mut |shared: &mut Notification| {
-                let is_own = shared.began <= began && shared.step_of(began) == from;
-                if is_own {
-                    *shared = Notification { began, step: to };
-                }
-                is_own
-            });
-        if is_own && matches!(to, Step::UnderWay { since: 1.., .. }) {
-            self.call(host, Call::Notify { began });
+fn answer_request(host: &impl Control, stream: StreamNumber, answer: &Answer) {
+    let StreamNumber(stream) = stream;
+    match answer {
+        Answer::Status(status) => respond(host, stream, 200, &**status),
+        Answer::Streams(listings) => respond(host, stream, 200, &Streams::oldest(listings)),
+        Answer::Outcome(status, outcome) => respond(host, stream, *status, outcome),
+        Answer::FromEnvoy(status, body) => {
+            host.send_http_response(stream, *status, &[("content-type", "text/plain")], body)
         }
     }
 }

@@ -1,18 +1,17 @@
 //! The shell with a fake Envoy: callbacks, contexts, and the order of calls and answers.
 
-use laststream_drain::event::{Command, Event};
-use laststream_drain::record::Record;
-use laststream_drain::step::Step;
+use laststream_drain::requests::{Client, Command, Event};
+use laststream_drain::state::{Record, Shared, Step, StreamNumber};
 use laststream_drain::timing::AFTER_DEADLINE;
 use wasm_bindgen_test::wasm_bindgen_test;
 
-use super::Gate;
-use super::phase::Phase;
 use super::policy::Policy;
+use super::{Gate, Phase};
 use crate::config::wire::{self, Begin, BeginCall};
 use crate::fake::Fake;
+use crate::host::Control as _;
 use crate::lifecycle::{Flow, HttpStream, Root};
-use crate::shared_text::{self, SharedText as _};
+use crate::shared_text::{parse_or_default, to_text};
 
 const QUEUE: u32 = 1;
 
@@ -115,7 +114,7 @@ fn a_hook_is_held_up_to_the_deadline_of_the_drain_that_it_has_found() {
         streams.push(ask(&root, &host, stream, method, path));
         root.on_queue_ready(&host, QUEUE);
     }
-    let end = 10_000 + 23_000 + AFTER_DEADLINE;
+    let end = 10_000 + 23_000 + AFTER_DEADLINE.0;
     for (time, expected) in [(end - 1, &[][..]), (end, &[(3, 503)])] {
         host.clock.set(time);
         root.on_tick(&host);
@@ -205,12 +204,18 @@ fn draining(host: &Fake) -> Gate {
 }
 
 fn run(gate: &mut Gate, host: &Fake, stream: u32, command: Command) {
-    gate.events.push_back(Event::Request { stream, command, has_access: true });
+    let client = Client { has_access: true, longest_drain: None };
+    let stream = StreamNumber(stream);
+    gate.events.push_back(Event::Request { stream, command, client });
     gate.on_tick(host);
 }
 
+fn shared(gate: &Gate, host: &Fake) -> Shared {
+    parse_or_default(host.get_shared_data(&gate.key).map(|(text, _)| text).as_deref())
+}
+
 fn record(gate: &Gate, host: &Fake) -> Record {
-    shared_text::read(host, &gate.keys.record)
+    shared(gate, host).record
 }
 
 fn signals(host: &Fake) -> Vec<String> {
@@ -232,14 +237,14 @@ fn answer(gate: &mut Gate, host: &Fake, (call, number): (&str, usize), status: O
 #[wasm_bindgen_test(unsupported = test)]
 fn a_store_that_another_worker_overtakes_is_made_again() {
     let other = Fake::default();
-    let begun = record(&draining(&other), &other);
+    let begun = shared(&draining(&other), &other);
     let host = Fake::default();
     let mut gate = Gate::new(&host, 1, Policy::new(wire::Gate::default())).expect("metrics");
     host.clock.set(20_000);
-    host.overtakes.borrow_mut().insert(gate.keys.record.clone(), begun.to_text().into_bytes());
+    host.overtakes.borrow_mut().insert(gate.key.clone(), to_text(&begun).into_bytes());
     run(&mut gate, &host, 2, Command::Force("incident".into()));
     let stored = record(&gate, &host);
-    assert_eq!((stored.phase, stored.began), (Phase::Forced, begun.began));
+    assert_eq!((stored.phase, stored.began), (Phase::Forced, begun.record.began));
     assert!(host.overtakes.borrow().is_empty());
 }
 

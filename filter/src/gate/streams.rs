@@ -1,42 +1,33 @@
 //! The oldest streams that hold the drain, from the listings of all counters. Pure.
 
-use laststream_drain::view::View;
+use laststream_drain::requests::Listings;
 
-use super::CountState;
 use super::replies::{StreamStatus, Streams};
 use crate::census::{ListingLine, insert_lowest};
 use crate::config::wire::Scope;
 
 impl Streams {
-    /// The oldest streams, at most `limit`. `is_complete`: every counter has listed all of its
-    /// streams.
-    pub(super) fn oldest(
-        view: &View,
-        listings: &[(Scope, String)],
-        is_complete: bool,
-        limit: usize,
-    ) -> Self {
-        let observed = &view.observed;
-        let lines: Vec<(Scope, ListingLine<'_>)> = listings
+    /// The oldest streams, at most as many as were asked for.
+    pub(super) fn oldest(listed: &Listings) -> Self {
+        let lines: Vec<(Scope, ListingLine<'_>)> = listed
+            .listings
             .iter()
             .flat_map(|(scope, listing)| listing.lines().map(move |line| (*scope, line)))
             .filter_map(|(scope, line)| Some((scope, ListingLine::parse(line)?)))
             .collect();
         let mut oldest = Vec::new();
         for (index, (_, line)) in lines.iter().enumerate() {
-            insert_lowest(&mut oldest, limit, line.began, index);
+            insert_lowest(&mut oldest, listed.limit, line.began, index);
         }
         let streams: Vec<StreamStatus> = oldest
             .into_iter()
             .filter_map(|(_, index)| lines.get(index))
-            .map(|(scope, line)| status(*scope, line, view.now))
+            .map(|(scope, line)| status(*scope, line, listed.now.0))
             .collect();
         Self {
-            state: view.record.phase,
-            holding: observed.holding,
-            complete: is_complete
-                && matches!(observed.count, CountState::Exact | CountState::Assumed)
-                && observed.holding <= streams.len() as u64,
+            state: listed.state,
+            holding: listed.holding,
+            complete: listed.is_complete && listed.holding <= streams.len() as u64,
             streams,
         }
     }

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use laststream_drain::state::Moment;
+
 use super::headers::LazyHeaders;
 use super::plugin::Plugin;
 use super::rules;
@@ -17,6 +19,8 @@ pub(crate) struct Stream {
     counted: Counted,
     /// None if the configuration does not ask for kinds, or the stream is not counted.
     kept_kind: Option<KeptKind>,
+    /// None unless the configuration asks for ages or kinds.
+    began: Option<Moment>,
 }
 
 /// How a stream is counted. Envoy also creates a context for streams whose request headers never
@@ -31,13 +35,13 @@ pub(crate) enum Counted {
 
 impl Stream {
     pub(crate) fn new(plugin: Rc<Plugin>) -> Self {
-        Self { plugin, counted: Counted::No, kept_kind: None }
+        Self { plugin, counted: Counted::No, kept_kind: None, began: None }
     }
 
     /// A stream in the middle of its life: a state of the model checker.
     #[cfg(all(test, not(target_arch = "wasm32")))]
     pub(crate) fn resumed(plugin: Rc<Plugin>, counted: Counted) -> Self {
-        Self { plugin, counted, kept_kind: None }
+        Self { plugin, counted, kept_kind: None, began: None }
     }
 
     #[cfg(all(test, not(target_arch = "wasm32")))]
@@ -50,9 +54,7 @@ impl Stream {
         let mut headers = LazyHeaders::new(host);
         if self.counted == Counted::No {
             self.counted = self.count(host, &mut headers);
-            if self.plugin.config.kinds && self.counted != Counted::Excluded {
-                self.kept_kind = Some(KeptKind::new(headers.get(), host.monotonic_time()));
-            }
+            self.keep(host, &mut headers);
         }
         // Counted first and checked second: see `Worker::close_latch`.
         if matches!(self.counted, Counted::Plain | Counted::LongLived) && self.is_refused(host) {
@@ -64,18 +66,26 @@ impl Stream {
         true
     }
 
+    /// Keeps what the configuration asks for.
+    fn keep<H: Control>(&mut self, host: &H, headers: &mut LazyHeaders<'_, H>) {
+        let config = &self.plugin.config;
+        if (config.ages || config.kinds) && self.counted != Counted::Excluded {
+            let now = host.monotonic_time();
+            self.began = Some(now);
+            self.kept_kind = config.kinds.then(|| KeptKind::new(headers.get(), now));
+        }
+    }
+
     /// Whether the latch is closed. Checked only for as long as a gate requests it.
     fn is_refused(&self, host: &impl Control) -> bool {
         let checks_until = &self.plugin.counter.checks_latch_until;
-        if checks_until.get() == 0 {
-            return false;
-        }
+        let Some(until) = checks_until.get() else { return false };
         let now = host.monotonic_time();
-        if now >= checks_until.get() {
-            checks_until.set(0); // later streams need not even read the clock
+        if now >= until {
+            checks_until.set(None); // later streams need not even read the clock
             return false;
         }
-        host.get_metric(self.plugin.metrics.closing).is_some_and(|until| until > now)
+        host.get_metric(self.plugin.metrics.closing).is_some_and(|until| until > now.0)
     }
 
     /// The stream has ended, in any way. A second call does nothing.
@@ -136,6 +146,10 @@ impl ListedStream for Stream {
     fn become_long_lived(&mut self, host: &impl Control) {
         self.counted = Counted::LongLived;
         self.plugin.count_long_lived(host);
+    }
+
+    fn began(&self) -> Option<Moment> {
+        self.began
     }
 
     fn kept_kind(&mut self) -> Option<&mut KeptKind> {

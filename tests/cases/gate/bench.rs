@@ -67,12 +67,24 @@ impl Bench {
         main: Hcm,
         judge: impl Fn(&str, &str) -> CallHandling + Send + Sync + 'static,
     ) -> Outcome<(Self, AdminProxy)> {
+        Self::proxied_with(options(), bootstrap, lab, gate, main, judge).await
+    }
+
+    /// [`Bench::proxied`] with these options of Envoy.
+    pub(crate) async fn proxied_with(
+        options: Options,
+        bootstrap: Bootstrap,
+        lab: &Lab,
+        gate: &str,
+        main: Hcm,
+        judge: impl Fn(&str, &str) -> CallHandling + Send + Sync + 'static,
+    ) -> Outcome<(Self, AdminProxy)> {
         let (upstream, proxy) = (Upstream::start().await?, AdminProxy::start(judge)?);
         let bootstrap = clusters(bootstrap, &upstream)
             .cluster(proxy.cluster())
             .listener(Listener::new("main", main).direction("INBOUND"))
             .listener(gate_listener(lab, gate));
-        let bench = Self::start(lab, upstream, bootstrap, options()).await?;
+        let bench = Self::start(lab, upstream, bootstrap, options).await?;
         proxy.forward_to(&bench.envoy);
         Ok((bench, proxy))
     }
@@ -190,7 +202,7 @@ pub(crate) fn gate_listener_with(name: &str, filter: Value) -> Listener {
         .filter(filter)
         .route(Route::prefix("/").direct(503, "no gate"))
         .with("/stream_idle_timeout", json!("0s"));
-    Listener::new(name, hcm).direction("OUTBOUND")
+    Listener::new(name, hcm).direction("OUTBOUND").with("/bypass_overload_manager", json!(true))
 }
 
 /// The filter that gives the gate the connection's local address, so that the gate can recognise

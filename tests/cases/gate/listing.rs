@@ -151,9 +151,12 @@ async fn only_streams_that_hold_are_listed(lab: &Lab) -> Outcome {
     let gate = r#"{
         "quiet_ms": 300, "deadline_ms": 90000, "long_lived": "exempt", "long_lived_after_ms": 1500
     }"#;
-    let bench =
-        Bench::with(lab, gate, telling(lab, r#"{"count": {"long_lived": {"upgrades": true}}}"#))
-            .await?;
+    let bench = Bench::with(
+        lab,
+        gate,
+        telling(lab, r#"{"count": {"ages": true, "long_lived": {"upgrades": true}}}"#),
+    )
+    .await?;
     let mut socket = WebSocket::open(bench.main, "/ws").await?;
     let mut old = bench.held("old").await?;
     sleep(Duration::from_secs(2)).await;

@@ -28,7 +28,7 @@ const ANY_AGE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000, "assumed_after_
 const FAULT: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";
 
 /// Delays a request for as long as its header says.
-fn delays_on_request() -> Value {
+pub(super) fn delays_on_request() -> Value {
     let delay = json!({ "header_delay": {}, "percentage": { "numerator": 100 } });
     extension("envoy.filters.http.fault", FAULT, json!({ "delay": delay }))
 }

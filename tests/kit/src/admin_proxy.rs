@@ -39,6 +39,8 @@ pub enum AdminFault {
     Half,
     /// 503 after this time; Envoy never sees the call.
     Unavailable(Duration),
+    /// The connection ends before the first byte of an answer; Envoy never sees the call.
+    Unanswered,
 }
 
 const PAGE: &str = "<!doctype html><title>Welcome</title><p>Nothing to see here.</p>\n";
@@ -91,6 +93,7 @@ fn handle(handling: CallHandling, ask_envoy: impl FnOnce() -> Answer) -> Result<
             sleep(time);
             Answer::new(503)
         }
+        CallHandling::Fault(AdminFault::Unanswered) => return Err(Fault::Bytes(b"")),
     })
 }
 

@@ -46,7 +46,7 @@ pub(super) const PLANTED: [Planted; 14] = [
     planted("mute", "LS506", |pod| pod["metadata"]["annotations"] = json!({})),
     of_pods("stale", "LS801", |pod| pod["spec"]["containers"][0]["lifecycle"] = Value::Null),
     planted("own", "LS802", |pod| runs(pod, &words(16091)[..4])),
-    planted("lost", "LS803", |pod| runs(pod, &words(15091))),
+    planted("lost", "LS803", |pod| runs(pod, &words(16092))),
     planted("gone", "LS804", without_gate),
     of_pods("early", "LS805", |pod| pod["spec"]["terminationGracePeriodSeconds"] = json!(8)),
     planted("bare", "LS806", |pod| pod["spec"]["containers"][0]["lifecycle"] = Value::Null),

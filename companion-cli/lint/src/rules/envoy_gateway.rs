@@ -3,7 +3,7 @@
 
 mod patch;
 
-use super::hooks::ENVOY_COUNT_STATS;
+use super::statistics::ENVOY_COUNT_STATS;
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, gates};

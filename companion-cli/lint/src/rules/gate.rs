@@ -9,7 +9,7 @@ use crate::envoys::{clusters, whole_bootstraps};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::{addresses, connection_manager, is_loopback, listeners, routes, uses};
-use crate::modules::gates;
+use crate::modules::{counters, gates};
 use crate::node::Node;
 use crate::pods::{Pod, stop_hooks};
 use crate::reach::Reach;
@@ -35,6 +35,8 @@ pub(super) const CHECKS: Checks = &[
     ("LS413", secret_in_clear_text),
     ("LS414", gate_without_state),
     ("LS415", missing_cluster),
+    ("LS416", heeds_overload),
+    ("LS417", ignored_counter),
 ];
 
 fn open_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -131,6 +133,18 @@ fn report_listeners<'g>(
     }
 }
 
+fn heeds_overload<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, _) in gates(inputs) {
+        for listener in listeners(inputs, module) {
+            let node = listener.field("bypass_overload_manager");
+            if !node.is_some_and(Node::is_true) {
+                let message = format!("an overloaded Envoy refuses hooks of `{}`", module.name());
+                findings.at(node.or_else(|| listener.get("name")).unwrap_or(listener), message);
+            }
+        }
+    }
+}
+
 fn secret_in_clear_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, _) in gates(inputs).filter(|(_, gate)| gate.secret.is_some()) {
         let place = module.part_or_all(&["gate", "secret"]);
@@ -166,6 +180,21 @@ fn counts_itself<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             let ignored = ignored.join(", ");
             let message = format!("`{prefix}` is not in `gate.admin.ignore`, which is {ignored}");
             findings.at(node, message);
+        }
+    }
+}
+
+fn ignored_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, gate) in gates(inputs) {
+        for (counter, _) in counters(inputs).filter(|(counter, _)| module.may_meet(*counter)) {
+            let managers = uses(inputs, counter).into_iter().filter_map(connection_manager);
+            for prefix in managers.filter_map(|manager| manager.field("stat_prefix")) {
+                if gate.admin.ignore.iter().any(|ignored| prefix.text() == Some(ignored)) {
+                    let (name, gate) = (counter.name(), module.name());
+                    let message = format!("`{name}` counts here, and `{gate}` ignores this name");
+                    findings.at(prefix, message);
+                }
+            }
         }
     }
 }

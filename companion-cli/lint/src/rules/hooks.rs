@@ -1,12 +1,12 @@
-//! LS501 to LS506: hooks that stop proxies.
+//! LS501 to LS507: hooks that stop proxies, and what their gate can ask.
 
+use super::statistics::{no_request_gauge, single_managers};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::{addresses, is_loopback};
-use crate::modules::{gated_pods, gates};
+use crate::modules::gates;
 use crate::node::Node;
-use crate::pods::{Hook, Pod, hooks, stop_hooks};
-use crate::split_pods::SplitPods;
+use crate::pods::{Hook, hooks, stop_hooks};
 
 pub(super) const CHECKS: Checks = &[
     ("LS501", clobbers),
@@ -15,6 +15,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS504", drains_the_agent),
     ("LS505", unreachable),
     ("LS506", no_request_gauge),
+    ("LS507", single_managers),
 ];
 
 fn clobbers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -97,53 +98,4 @@ fn unreachable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             _ => {}
         }
     }
-}
-
-const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
-/// Annotations, each with the list of `proxyStatsMatcher` that Istio uses only without the
-/// annotation.
-const INCLUSIONS: [(&str, &str); 3] = [
-    (SUFFIXES, "inclusion_suffixes"),
-    ("sidecar.istio.io/statsInclusionPrefixes", "inclusion_prefixes"),
-    ("sidecar.istio.io/statsInclusionRegexps", "inclusion_regexps"),
-];
-/// The statistics of Envoy's own count: requests in flight, and all requests so far.
-pub(super) const ENVOY_COUNT_STATS: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
-
-pub(super) fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let is_of_mesh = |node: &Node<'g>| node.has_keys(&["proxyStatsMatcher", "defaultConfig"]);
-    let of_mesh: Vec<_> = inputs.keyed("proxyStatsMatcher").filter(is_of_mesh).collect();
-    let parts = SplitPods::of(inputs);
-    for (.., pod) in gated_pods(inputs) {
-        let statistics = statistics_of(&parts.with_others(pod), &of_mesh);
-        let is_named = |name: &&str| statistics.iter().any(|text| text.contains(name));
-        if let Some(missing) = ENVOY_COUNT_STATS.into_iter().find(|name| !is_named(name)) {
-            let place = pod
-                .annotation(SUFFIXES)
-                .or_else(|| pod.template.get("metadata"))
-                .unwrap_or(pod.template);
-            let pod = pod.object.name();
-            findings.at(place, format!("`{missing}` is not among the statistics of `{pod}`"));
-        }
-    }
-}
-
-/// The statistics that annotations and matchers add to Istio's own, for the parts of a pod. The
-/// pod's own matcher replaces that of the mesh.
-fn statistics_of<'g>(parts: &[Pod<'g>], of_mesh: &[Node<'g>]) -> Vec<&'g str> {
-    let own: Vec<Node<'g>> =
-        parts.iter().filter_map(|part| part.proxy_config()?.get("proxyStatsMatcher")).collect();
-    let matchers: &[Node<'g>] = if own.is_empty() { of_mesh } else { &own };
-    let mut statistics = Vec::new();
-    for (annotation, list) in INCLUSIONS {
-        let texts = parts.iter().filter_map(|part| part.annotation(annotation)?.text());
-        let mut texts = texts.filter(|text| !text.is_empty()).peekable();
-        if texts.peek().is_some() {
-            statistics.extend(texts);
-        } else {
-            let items = matchers.iter().flat_map(|matcher| matcher.list(list));
-            statistics.extend(items.filter_map(Node::text));
-        }
-    }
-    statistics
 }

@@ -22,6 +22,7 @@ mod saved_header;
 mod schema;
 mod scheme;
 mod scheme_filters;
+mod statistics;
 mod streams;
 mod traffic;
 mod trust;

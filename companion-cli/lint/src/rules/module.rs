@@ -6,10 +6,10 @@ use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, Config, Problem, Refused};
 
 use crate::envoy_filter::{Patch, patch_of};
-use crate::envoys::{self, whole_bootstraps};
+use crate::envoys::whole_bootstraps;
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
-use crate::listeners::{connection_manager, uses};
+use crate::listeners::{connection_manager, connection_managers, uses};
 use crate::modules::{Module, counters, ours};
 use crate::node::{Node, is_string_value};
 use crate::plugin_configs::plugin_configs;
@@ -32,7 +32,7 @@ fn without_laststream<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if ours(inputs).any(|module| *module.reach() == reach) {
             continue;
         }
-        if let Some(manager) = envoys::connection_manager(bootstrap) {
+        if let Some(manager) = connection_managers(bootstrap).next() {
             let message = "no laststream filter was found, so nothing about drains was judged";
             findings.at(manager.get("@type").unwrap_or(manager), message);
         }

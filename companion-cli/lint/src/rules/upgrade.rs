@@ -6,7 +6,7 @@ mod affected;
 
 use laststream_base::versions::Release;
 
-use super::{delivery, grace, hooks};
+use super::{delivery, grace, statistics};
 use crate::finding::Check;
 use crate::upgrade::{ENVOY, ENVOY_GATEWAY, ISTIO, KUBERNETES};
 
@@ -20,7 +20,6 @@ pub(super) const CHANGES: &[Change] = &[
     ("LS903", ISTIO, Some((1, 30)), |inputs, findings| {
         affected::old_versions(&["TLSRoute", "ReferenceGrant"], inputs, findings);
     }),
-    ("LS904", ISTIO, Some((1, 31)), affected::gate_on_metrics_port),
     ("LS905", ISTIO, Some((1, 31)), affected::counts_scrapes),
     ("LS906", ISTIO, Some((1, 31)), affected::unmerged_statistics),
     ("LS907", ISTIO, Some((1, 31)), delivery::former_hosts),
@@ -31,7 +30,7 @@ pub(super) const CHANGES: &[Change] = &[
     ("LS914", ENVOY, Some((1, 40)), affected::plugin_restrictions),
     ("LS915", ENVOY, Some((1, 40)), affected::equal_plugins),
     ("LS916", ENVOY, Some((1, 40)), affected::expressions_with_other_characters),
-    ("LS917", ENVOY, Some((1, 38)), hooks::no_request_gauge),
+    ("LS917", ENVOY, Some((1, 38)), statistics::no_request_gauge),
     ("LS918", ENVOY, Some((1, 41)), grace::deadlines::drain_below_deadline),
     ("LS921", ENVOY_GATEWAY, Some((1, 9)), affected::lua),
     ("LS922", ENVOY_GATEWAY, Some((1, 9)), affected::client_ip_detections),

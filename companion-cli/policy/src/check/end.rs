@@ -6,11 +6,24 @@ use serde_json::{Value, json};
 use super::Checker;
 use crate::file::{Drain, End, EndKind, File, LongLived};
 
+/// The counters keep the ages of streams if the gate asks for them.
+fn with_ages(count: Option<Value>, drain: &Drain) -> Option<Value> {
+    if drain.long_lived_after.is_none() {
+        return count;
+    }
+    let mut count = count.unwrap_or_else(|| json!({}));
+    if let Some(members) = count.as_object_mut() {
+        members.insert("ages".into(), true.into());
+    }
+    Some(count)
+}
+
 impl Checker {
     /// Checks the section `end`. Returns `count` for the counters, and whether long-lived streams
     /// hold the drain.
     pub(super) fn end(&mut self, file: &File) -> (Option<Value>, LongLived) {
-        let (drain, count) = (&file.drain, file.count.clone());
+        let drain = &file.drain;
+        let count = with_ages(file.count.clone(), drain);
         let written = drain.long_lived.unwrap_or_default();
         let Some(end) = &file.end else { return (count, written) };
         let mut count = count.unwrap_or_else(|| json!({}));

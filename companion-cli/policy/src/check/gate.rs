@@ -62,7 +62,6 @@ impl Checker {
         if port == 0 {
             self.problem("gate.port", "0 stands for any free port, but hooks must name the port");
         } else if placement.is_istio()
-            && port != ports::FORMER_GATE
             && [ports::ISTIO, ports::ISTIO_METRICS].concat().contains(&port)
         {
             self.taken_port(port, "Istio");

@@ -39,15 +39,6 @@ impl Checker {
 
     fn gateway(&mut self, gateway: &mut Gateways) {
         self.labels("placement.gateway.selector", &gateway.selector);
-        if let Some(name) = &gateway.name {
-            self.problem(
-                "placement.gateway.name",
-                format!(
-                    "Istio makes the Deployment of a Gateway of the Gateway API: write `placement: \
-                        {{gateway_api: {{gateway: {name}}}}}`"
-                ),
-            );
-        }
         if gateway.selector.is_empty() {
             gateway.selector = BTreeMap::from([("istio".into(), "ingressgateway".into())]);
         }

@@ -40,7 +40,7 @@ pub struct End {
     pub changing: bool,
     /// The range of `Retry-After`, by default from 1s to 10s. Each response draws its own.
     pub retry_after: Option<RetryAfter>,
-    /// How long a WebSocket whose route has the frame filter may take to close, by default 2s. Then
+    /// How long a WebSocket whose route has the frame filter may take to close, by default 5s. Then
     /// it is reset.
     pub websocket_grace: Option<TimeSpan>,
 }

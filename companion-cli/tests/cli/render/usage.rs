@@ -10,7 +10,7 @@ use crate::support::laststream;
 #[test]
 fn a_module_is_enough() -> Outcome {
     let module = format!("oci://ghcr.io/example/laststream:0.1.0@{DIGEST}");
-    let render = format!("render envoyfilter --image {module} --namespace edge --name last");
+    let render = format!("render envoyfilter --module {module} --namespace edge --name last");
     laststream(Path::new("."), render.split(' '))?
         .expect(0)?
         .stdout_contains("name: last.edge.gate")?
@@ -72,8 +72,7 @@ fn policies_that_cannot_be_rendered_are_refused_with_the_reason() -> Outcome {
         ("lifecycles", String::new(), 64, "lifecycle"),
         ("all", gateway(), 64, "--output-dir DIR"),
         ("all -d yaml", gateway(), 64, "write `./yaml`"),
-        ("envoyfilter -o yaml", gateway(), 64, "`-d FOLDER`"),
-        ("envoyfilter --output", gateway(), 64, "`-d FOLDER`"),
+        ("envoyfilter --output", gateway(), 64, "--output-dir"),
         ("all --check a --output-dir b", String::new(), 64, "--output-dir"),
         ("envoyfilter", "nam: x".into(), 2, "-: line 1, column 1"),
     ] {

@@ -38,7 +38,7 @@ impl Checker {
         if policy.kinds.is_empty() {
             return;
         }
-        let needed = policy.reserve.saturating_add(END_SHORTEST);
+        let needed = (policy.reserve + END_SHORTEST).0;
         let (path, window) = match (policy.at_age, &gate.end) {
             (None, Some(End { before_deadline_ms: Some(before), .. })) => {
                 if *before > deadline {
@@ -50,14 +50,14 @@ impl Checker {
                 }
                 ("gate.end.before_deadline_ms", *before)
             }
-            (None, _) if policy.over < needed => ("gate.end.over_ms", policy.over),
+            (None, _) if policy.over.0 < needed => ("gate.end.over_ms", policy.over.0),
             _ => ("gate.deadline_ms", deadline),
         };
         if window < needed {
             let message = format!(
                 "{window} leaves no time to spread the ends: {} of it are for the quiet period \
                  and for WebSockets that close, so take {needed} at least",
-                policy.reserve
+                policy.reserve.0
             );
             self.add_problem(path, &message);
         }
@@ -77,7 +77,7 @@ mod tests {
             r#""end": {"websocket": "end", "waiting": "end", "other": "end"}"#,
             r#""end": {"waiting": "end", "before_deadline_ms": 23000, "changing": true}"#,
             r#""end": {"grpc": "end", "at_age_ms": 3600000, "over_ms": 600000}"#,
-            r#""deadline_ms": 5000, "end": {"websocket": "end"}"#,
+            r#""deadline_ms": 7500, "end": {"websocket": "end"}"#,
             r#""end": {"retry_after_s": {"from": 3, "to": 3}}"#,
         ] {
             let text = format!(r#"{{"role": "gate", "gate": {{{inside}}}}}"#);

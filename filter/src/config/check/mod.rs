@@ -17,10 +17,21 @@ pub(super) fn check(mut wire: Configuration, fingerprint: u32) -> Result<Config,
     let (exclude, long_lived) =
         wire.count.as_ref().map_or_else(Default::default, |count| checker.count(count));
     let kinds = wire.count.as_ref().is_some_and(|count| count.kinds);
+    let ages = wire.count.as_ref().is_some_and(|count| count.ages);
     let forwarded_proto = wire.forwarded_proto.as_ref().map(|wire| checker.forwarded_proto(wire));
     if checker.0.is_empty() {
         let Configuration { role, scope, .. } = wire;
-        Ok(Config { role, scope, exclude, long_lived, kinds, forwarded_proto, gate, fingerprint })
+        Ok(Config {
+            role,
+            scope,
+            exclude,
+            long_lived,
+            ages,
+            kinds,
+            forwarded_proto,
+            gate,
+            fingerprint,
+        })
     } else {
         Err(Refused(checker.0))
     }
@@ -35,7 +46,7 @@ impl Checker {
     }
 
     fn count(&mut self, wire: &Count) -> (Vec<Rule>, Vec<Rule>) {
-        let Count { exclude, long_lived, kinds: _ } = wire;
+        let Count { exclude, long_lived, ages: _, kinds: _ } = wire;
         let mut excluded = Vec::new();
         self.texts("count.exclude.paths", &exclude.paths, wrong_path, &mut |text| {
             excluded.push(Rule::Path(text))

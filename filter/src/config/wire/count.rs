@@ -15,8 +15,11 @@ pub struct Count {
     /// Streams that match any of these rules are counted as long-lived too, so that a drain can
     /// treat them apart.
     pub long_lived: LongLived,
+    /// Whether the beginning of each stream is kept, so that a gate can take streams above an age
+    /// for long-lived (`gate.long_lived_after_ms`). It costs a read of the clock for every request.
+    pub ages: bool,
     /// Whether the kind of each stream is kept, so that a gate can end streams by their kind. It
-    /// costs a read of the headers of every request. Without it no stream is ever ended.
+    /// costs a read of the headers of every request. Without it no stream is ever ended. Ages are kept, too.
     pub kinds: bool,
 }
 

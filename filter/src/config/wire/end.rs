@@ -49,7 +49,7 @@ pub struct End {
     /// it is reset.
     #[serde(deserialize_with = "whole::<100, 60_000, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 100, max = 60_000)))]
-    #[default(2_000)]
+    #[default(5_000)]
     pub websocket_grace_ms: u64,
 }
 

@@ -1,6 +1,6 @@
 //! The configuration of the gate.
 
-pub use laststream_drain::policy::{BeginCall, Finish};
+pub use laststream_drain::state::{BeginCall, Finish};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

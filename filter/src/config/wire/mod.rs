@@ -22,7 +22,7 @@ pub use gate::{
     Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy, Notify, SHORTEST_AGE,
     SHORTEST_SECRET,
 };
-pub use laststream_drain::scope::Scope;
+pub use laststream_drain::state::Scope;
 
 /// Configuration of the laststream module. Every field is optional: `{}` counts streams and touches
 /// no header.

@@ -31,7 +31,7 @@ impl World {
         let mut calls = self.shared.calls.iter_mut();
         let Some(call) = calls.find(|call| call.number == number) else { return };
         let (status, body) = match fault {
-            Fault::Refused | Fault::Unavailable => (Some(503), ""),
+            Fault::Refused | Fault::Unavailable => (Some(503), "no healthy upstream"),
             Fault::TimedOut => (Some(504), ""),
             Fault::Reset => (None, ""),
             Fault::Empty => (Some(200), ""),

@@ -1,14 +1,14 @@
 //! Checks after each step: answers, signals, records and times.
 
-use laststream_drain::step::Step;
-use laststream_drain::timing::{AFTER_DEADLINE, DEAD_AFTER};
+use laststream_drain::state::Step;
+use laststream_drain::timing::{AFTER_DEADLINE, DEAD_AFTER, LATCH_LEASE};
 
 use super::setup::{OPEN_FOR, RequestPlan, Setup};
 use super::shared::{Call, Event};
 use super::worker::gate_of;
 use super::world::{Life, Signal, Violation, World, is_open_anyway};
 use crate::config::wire::Scope;
-use crate::gate::phase::Phase;
+use crate::gate::Phase;
 
 impl World {
     /// Checks an event of this step: a gate's answer or signal.
@@ -58,7 +58,7 @@ impl World {
     fn standing_still(&self, setup: &Setup, gate: usize) -> u64 {
         let now = self.shared.clock;
         let is_dead =
-            |life: Life| matches!(life, Life::Closed { at, .. } if now >= at + DEAD_AFTER);
+            |life: Life| matches!(life, Life::Closed { at, .. } if now >= at + DEAD_AFTER.0);
         let streams = self.streams.iter().zip(&setup.streams);
         let dead = streams.filter(|(stream, plan)| {
             plan.scope == setup.gates[gate] && setup.holds(plan.kind) && is_dead(stream.life)
@@ -104,7 +104,8 @@ impl World {
             self.report(Violation::SentTwice);
         }
         self.has_passed = true;
-        self.signals.push(Signal { number, ends_envoy });
+        let latched_until = self.shared.clock + LATCH_LEASE.0 / 2;
+        self.signals.push(Signal { number, ends_envoy, latched_until });
     }
 
     /// Whether another worker makes this call, too.
@@ -170,7 +171,9 @@ impl World {
         let is_finished = setup.finish == "nothing" || record.finish.has_ended();
         let more = if is_finished { 0 } else { OPEN_FOR };
         let is_overdue = phase == Phase::Draining && now >= deadline
-            || phase == Phase::Drained && now >= deadline.max(record.ended + AFTER_DEADLINE) + more;
+            || phase == Phase::Drained
+                && now
+                    >= deadline.max(record.ended.unwrap_or_default().0 + AFTER_DEADLINE.0) + more;
         if is_overdue {
             self.report(Violation::Overdue);
         }

@@ -46,7 +46,7 @@ fn a_worker_stands_still_before_a_signal() {
 /// gauge once more.
 #[test]
 fn a_worker_outlives_its_death() {
-    let setup = standing_still(vec![(QUIET, 4), (DEAD_AFTER, 1)]);
+    let setup = standing_still(vec![(QUIET, 4), (DEAD_AFTER.0, 1)]);
     check(setup.request(0, "GET", HOOK).request(0, "GET", HOOK).reaches(&[
         Goal::Healed,
         Goal::Repaired,
@@ -65,7 +65,7 @@ fn a_stall_inside_a_callback() {
 /// has opened.
 #[test]
 fn a_gate_stalls_behind_the_latch() {
-    let setup = Setup { is_raced: true, stalls: true, naps: vec![(1_850, 2)], ..Setup::plain() };
+    let setup = Setup { is_raced: true, stalls: true, naps: vec![(1_100, 2)], ..Setup::plain() };
     check(setup.stream(0, Kind::Plain).request(1, "POST", QUIT).reaches(&[Goal::Passed]));
 }
 
@@ -224,7 +224,7 @@ fn quit_beside_a_death_in_another_scope() {
         deadline: 20_000,
         deaths: 1,
         begun: 1,
-        naps: vec![(QUIET, 2), (DEAD_AFTER, 1)],
+        naps: vec![(QUIET, 2), (DEAD_AFTER.0, 1)],
         ..Setup::plain()
     };
     check(

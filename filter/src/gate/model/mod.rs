@@ -192,7 +192,7 @@ fn death() {
 
 #[test]
 fn heal() {
-    let naps = vec![(QUIET, 2), (DEAD_AFTER, 1)];
+    let naps = vec![(QUIET, 2), (DEAD_AFTER.0, 1)];
     let setup = Setup { deaths: 1, begun: 1, naps, ..Setup::plain() }.stream(1, Kind::Plain);
     check(setup.request(0, "GET", HOOK).reaches(&[Goal::Healed, Goal::Open]));
 }
@@ -240,7 +240,7 @@ fn a_stalled_worker_holds_the_signal() {
 /// A worker that was stalled for seconds still checks the latch, before it reads any message.
 #[test]
 fn a_stalled_worker_checks_the_latch() {
-    let naps = vec![(QUIET, 1), (AFTER_DEADLINE - 100, 1)];
+    let naps = vec![(QUIET, 1), (AFTER_DEADLINE.0 - 100, 1)];
     let setup = Setup { stalls: true, finish: "quit", naps, ..Setup::plain() };
     check(
         setup

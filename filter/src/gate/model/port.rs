@@ -6,6 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use laststream_drain::state::Moment;
+
 use super::shared::{
     Call, Event, Queue, Response, Shared, TRACKED, is_excluded, is_signal, metric_index,
     scope_of_in_flight,
@@ -155,7 +157,7 @@ fn generation(value: &[u8]) -> u32 {
 
 /// Whether the gates of several workers change this value at the same moments.
 fn is_raced(key: &str) -> bool {
-    key.starts_with("laststream.gate") || key == "laststream.passing"
+    key.starts_with("laststream.gate") || key == "laststream.latch"
 }
 
 impl Host for Port<'_> {
@@ -213,8 +215,8 @@ impl Host for Port<'_> {
 }
 
 impl Control for Port<'_> {
-    fn monotonic_time(&self) -> u64 {
-        self.number(false, |shared, _| shared.clock)
+    fn monotonic_time(&self) -> Moment {
+        Moment(self.number(false, |shared, _| shared.clock))
     }
 
     fn wall_clock(&self) -> u64 {

@@ -5,7 +5,7 @@ use stateright::Property;
 use super::Protocol;
 use super::setup::{Goal, RequestPlan};
 use super::world::{Life, Violation, World};
-use crate::gate::phase::Phase;
+use crate::gate::Phase;
 
 type Condition = fn(&Protocol, &World) -> bool;
 

@@ -218,7 +218,7 @@ impl Setup {
     /// dead. The gauge is then below zero until a gate repairs it.
     pub(super) fn outlives_death(&self) -> bool {
         let longest: u64 = self.naps.iter().map(|(nap, times)| nap * u64::from(*times)).sum();
-        self.closes_first && longest >= DEAD_AFTER
+        self.closes_first && longest >= DEAD_AFTER.0
     }
 
     /// The scopes whose streams are counted.

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
+use laststream_drain::state::{Queue, StreamNumber};
+
 use super::port::{Definitions, Port, Progress};
 use super::setup::Setup;
 use super::shared::Response;
@@ -192,7 +194,7 @@ impl Worker {
                 self.count(root, |plugin| plugin.counter.reply_to_all::<Stream>(port, &mut |_| {}));
             }
             Callback::Message { root, queue } => {
-                self.gate(port, root, now, |gate| gate.on_queue_ready(port, queue))
+                self.gate(port, root, now, |gate| gate.on_queue_ready(port, Queue(queue)))
             }
             Callback::Tick { root } => {
                 self.gate(port, root, now, |gate| gate.on_tick(port));
@@ -201,7 +203,9 @@ impl Worker {
                 }
             }
             Callback::Request { root, request, ref headers } => {
-                self.gate(port, root, now, |gate| gate.on_request_headers(port, request, headers))
+                self.gate(port, root, now, |gate| {
+                    gate.on_request_headers(port, StreamNumber(request), headers)
+                })
             }
             Callback::Called { root, number } => self.gate(port, root, now, |gate| {
                 let headers = usize::from(port.call_response_status().is_some());
@@ -241,7 +245,7 @@ impl Worker {
         let Some(gate) = self.gates.iter_mut().find(|gate| gate.root == root) else { return };
         run(&mut gate.gate);
         for request in port.take_answered() {
-            gate.gate.on_stream_end(port, request);
+            gate.gate.on_stream_end(port, StreamNumber(request));
         }
         self.set_timer(port, root, now);
     }

@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use laststream_drain::record::Record;
+use laststream_drain::state::{Record, Shared as DrainState};
 use laststream_drain::timing::DEAD_AFTER;
 
 use super::port::{Caller, Port, Progress};
@@ -11,8 +11,8 @@ use super::setup::{Kind, Setup};
 use super::shared::{Response, Shared};
 use super::worker::{Callback, Outcome, Running, Worker, gate_of, headers};
 use crate::config::wire::Scope;
-use crate::gate::phase::Phase;
-use crate::shared_text::SharedText as _;
+use crate::gate::Phase;
+use crate::shared_text;
 use crate::stream::Counted;
 
 /// The state of a stream, as its client sees it.
@@ -81,6 +81,8 @@ pub(super) struct Notes {
 pub(super) struct Signal {
     pub(super) number: u32,
     pub(super) ends_envoy: bool,
+    /// The time until which the latch stays closed even if the gate that sent it stands still.
+    pub(super) latched_until: u64,
 }
 
 /// A violation of a property.
@@ -299,7 +301,9 @@ impl World {
             (Callback::Begin { stream, root }, Outcome::Begun { counted, goes_on }) => {
                 self.streams[*stream].life =
                     if goes_on { Life::Accepted { root: *root, counted } } else { Life::Ending };
-                if goes_on && counts(counted) && !self.signals.is_empty() {
+                let now = self.shared.clock;
+                let is_latched = self.signals.iter().any(|signal| now < signal.latched_until);
+                if goes_on && counts(counted) && is_latched {
                     self.report(Violation::AcceptedBehindLatch);
                 }
                 if !goes_on {
@@ -326,10 +330,9 @@ impl World {
             .workers
             .iter()
             .find_map(|worker| worker.gates.iter().find(|root| gate_of(root.root) == gate))
-            .map(|root| &root.gate.keys.record);
-        key.and_then(|key| self.shared.data.get(key))
-            .and_then(|text| Record::parse(core::str::from_utf8(text).ok()?))
-            .unwrap_or_default()
+            .map(|root| &root.gate.key);
+        let text = key.and_then(|key| self.shared.data.get(key));
+        shared_text::parse_or_default::<DrainState>(text.map(Vec::as_slice)).record
     }
 
     /// Whether a stream of that scope is in flight that holds the drain and that the filter does
@@ -365,7 +368,7 @@ impl World {
         let is_counted = |stream: &StreamState| match stream.life {
             Life::Accepted { counted, .. } => !stream.is_orphan && counts(counted),
             Life::Closed { counted, at, .. } => {
-                counts(counted) && self.shared.clock < at + DEAD_AFTER
+                counts(counted) && self.shared.clock < at + DEAD_AFTER.0
             }
             _ => false,
         };

@@ -1,6 +1,5 @@
 //! The objects that a change of a program affects.
 
-use laststream_base::ports;
 use regex::bytes::RegexBuilder;
 
 use super::super::clients::detections;
@@ -9,7 +8,6 @@ use crate::change::same;
 use crate::envoy_filter::{Patch, patches};
 use crate::finding::Findings;
 use crate::inputs::Inputs;
-use crate::listeners::addresses;
 use crate::modules::{gates, modules};
 use crate::node::Node;
 use crate::objects::{Object, beside, objects, of_kind};
@@ -55,16 +53,6 @@ pub(super) fn old_versions<'g>(kinds: &[&str], inputs: &'g Inputs, findings: &mu
         if text.starts_with("gateway.networking.k8s.io/v1a") || text.ends_with("/v1beta1") {
             let name = object.name();
             findings.at(version, format!("`{name}` may be one that only older CRDs serve"));
-        }
-    }
-}
-
-pub(super) fn gate_on_metrics_port<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, _) in gates(inputs) {
-        for (place, port) in addresses(inputs, module) {
-            if ports::ISTIO_METRICS.iter().any(|metrics| u64::from(*metrics) == port) {
-                findings.at(place, format!("the gate `{}` listens on {port}", module.name()));
-            }
         }
     }
 }

@@ -1,0 +1,365 @@
+//! Envoy's own counts, from its admin interface.
+
+use crate::state::{Policy, Scope};
+
+/// The path of a query for gauges, which are few of many statistics. They are enough if the
+/// filter's counters show whether a stream began in between.
+pub const GAUGES: &str = concat!(
+    "/stats?type=Gauges&filter=",
+    "%5E%28http%5C..*%5C.downstream_%28rq_active%7Ccx_tx_bytes_buffered%7Ccx_http3_active%29",
+    "%7Chttp2%5C.pending_send_bytes",
+    "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency",
+    "%7Cwasmcustom%5C.laststream_gate_state%29$"
+);
+
+/// The path of a query for the gauges and the total number of requests, for when only Envoy can
+/// show whether a request began in between.
+pub const ALL: &str = concat!(
+    "/stats?filter=",
+    "%5E%28http%5C..*%5C.downstream_",
+    "%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%7Ccx_http3_active%29",
+    "%7Chttp2%5C.pending_send_bytes",
+    "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency",
+    "%7Cwasmcustom%5C.laststream_gate_state%29$"
+);
+
+/// Envoy sorts statistics, so these are the last lines of a whole answer of an Envoy with a gate.
+/// An empty, foreign or truncated answer has none.
+const MARKS: [&str; 2] = ["server.concurrency", "wasmcustom.laststream_gate_state"];
+
+/// Connection managers of the proxy itself, in Istio, Envoy Gateway and laststream; the filter is
+/// never in them.
+const OWN: [&str; 8] = [
+    "admin",
+    "stats",
+    "secure_stats",
+    "secure_merged_stats",
+    "agent",
+    "laststream",
+    "eg-ready-http",
+    "eg-stats-http",
+];
+
+/// The connection managers that matter to a gate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectionManagers<'p> {
+    /// The gate's scopes.
+    pub(crate) scopes: &'p [Scope],
+    /// Stat prefixes of connection managers whose requests do not hold the drain.
+    pub(crate) ignore: &'p [String],
+    /// Stat prefixes of connection managers that carry nothing but tunnels.
+    pub(crate) tunnels: &'p [String],
+}
+
+impl<'p> From<&'p Policy> for ConnectionManagers<'p> {
+    fn from(policy: &'p Policy) -> Self {
+        Self { scopes: &policy.scopes, ignore: &policy.ignore, tunnels: &policy.tunnels }
+    }
+}
+
+enum Place {
+    /// Its requests hold the drain.
+    Here,
+    /// Its requests do not hold the drain, by configuration; streams of the gate's scopes may be
+    /// counted there.
+    Ignored,
+    /// Its requests are tunnels around requests of other connection managers. Only bytes that are
+    /// not written yet hold the drain.
+    Tunnels,
+    /// Its requests do not hold the drain, because they are of the other direction.
+    OtherDirection,
+    /// Its requests do not hold the drain, and the filter counts none of them.
+    Own,
+}
+
+impl ConnectionManagers<'_> {
+    fn place(&self, prefix: &str) -> Place {
+        if self.ignore.iter().any(|ignored| ignored == prefix) {
+            return if OWN.contains(&prefix) { Place::Own } else { Place::Ignored };
+        }
+        if self.tunnels.iter().any(|tunnels| tunnels == prefix) {
+            return Place::Tunnels;
+        }
+        match self.own_and_other_names() {
+            Some([_, other]) if prefix.starts_with(other) => Place::OtherDirection,
+            _ => Place::Here,
+        }
+    }
+
+    /// The beginnings of Istio's names for the gate's own direction and for the other one; none
+    /// unless the gate is for one direction.
+    fn own_and_other_names(&self) -> Option<[&'static str; 2]> {
+        let only = |scope| self.scopes.iter().all(|other| *other == scope);
+        if only(Scope::Inbound) {
+            Some(["inbound_", "outbound_"])
+        } else if only(Scope::Outbound) {
+            Some(["outbound_", "inbound_"])
+        } else {
+            None
+        }
+    }
+
+    /// Whether the name shows a direction, and the gate is for one direction. Then each direction
+    /// has connection managers of its own, even if Envoy exports those of one direction only.
+    fn tells_direction(&self, prefix: &str) -> bool {
+        self.own_and_other_names()
+            .is_some_and(|names| names.iter().any(|name| prefix.starts_with(name)))
+    }
+}
+
+/// Sums over connection managers; none if Envoy does not export the statistic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Stats {
+    /// Requests in flight.
+    pub(crate) active: Option<u64>,
+    /// Requests ever begun.
+    pub(crate) total: Option<u64>,
+    /// Bytes that wait to be written to clients.
+    pub(crate) buffered: Option<u64>,
+    /// Requests in flight in connection managers of the other direction.
+    pub(crate) others: Option<u64>,
+    /// Requests in flight in connection managers that the operator ignores.
+    pub(crate) ignored: u64,
+    /// Tunnels in flight.
+    pub(crate) tunnels: u64,
+    /// Bytes that wait in HTTP/2 streams of clients for their windows.
+    pub(crate) pending: Option<u64>,
+    /// HTTP/3 connections.
+    pub(crate) http3: Option<u64>,
+    /// Whether each direction is known to have connection managers of its own.
+    pub(crate) splits_directions: bool,
+    /// Listeners and filter chains that were replaced and still have connections; the filter may
+    /// not be in them.
+    pub(crate) draining: Option<u64>,
+    /// Envoy's number of workers.
+    pub(crate) workers: Option<u64>,
+}
+
+impl Stats {
+    /// Parses `name: value` lines; none if this is not a whole answer of Envoy.
+    pub(crate) fn parse(text: &str, managers: ConnectionManagers<'_>) -> Option<Self> {
+        let mut stats = Self::default();
+        let mut is_whole = false;
+        for (name, value) in text.lines().filter_map(|line| line.rsplit_once(':')) {
+            if let Ok(value) = value.trim_ascii().parse() {
+                is_whole |= MARKS.contains(&name);
+                stats.add(name, value, managers);
+            }
+        }
+        if !managers.tunnels.is_empty() {
+            stats.add_bytes_in_tunnels();
+        }
+        // Envoy does not export the bytes that wait in HTTP/3 streams, which have ended by both
+        // counts when QUIC has taken their last byte. Where it does not export the number of
+        // connections either, there may be some.
+        if stats.http3 != Some(0) && stats.buffered == Some(0) {
+            stats.buffered = None;
+        }
+        is_whole.then_some(stats)
+    }
+
+    /// A response that has ended may still wait in the tunnel around its connection, where only the
+    /// HTTP/2 codec knows its bytes. That statistic exists from the first HTTP/2 connection on: if
+    /// there are tunnels, and it is missing, the number of bytes is unknown. Zero bytes in tunnels
+    /// do not replace the bytes of connections, if Envoy does not export those.
+    fn add_bytes_in_tunnels(&mut self) {
+        match self.pending {
+            Some(0) => {}
+            Some(bytes) => add_to(&mut self.buffered, bytes),
+            None if self.tunnels > 0 => self.buffered = None,
+            None => {}
+        }
+    }
+
+    fn add(&mut self, name: &str, value: u64, managers: ConnectionManagers<'_>) {
+        match name {
+            "server.concurrency" => self.workers = Some(value),
+            "http2.pending_send_bytes" => self.pending = Some(value),
+            _ if name.starts_with("listener_manager.total_") && name.ends_with("_draining") => {
+                add_to(&mut self.draining, value)
+            }
+            _ => {
+                if let Some((prefix, what)) =
+                    name.strip_prefix("http.").and_then(|name| name.rsplit_once('.'))
+                {
+                    self.splits_directions |= managers.tells_direction(prefix);
+                    self.add_of_manager(managers.place(prefix), what, value);
+                }
+            }
+        }
+    }
+
+    fn add_of_manager(&mut self, place: Place, what: &str, value: u64) {
+        match (place, what) {
+            (Place::Here, "downstream_rq_active") => add_to(&mut self.active, value),
+            (Place::Here, "downstream_rq_total") => add_to(&mut self.total, value),
+            (Place::Here | Place::Tunnels, "downstream_cx_tx_bytes_buffered") => {
+                add_to(&mut self.buffered, value)
+            }
+            (Place::Tunnels, "downstream_rq_active") => {
+                self.tunnels = self.tunnels.saturating_add(value)
+            }
+            (Place::OtherDirection, "downstream_rq_active") => add_to(&mut self.others, value),
+            (Place::Ignored, "downstream_rq_active") => {
+                self.ignored = self.ignored.saturating_add(value)
+            }
+            (Place::Here | Place::Tunnels, "downstream_cx_http3_active") => {
+                add_to(&mut self.http3, value)
+            }
+            _ => {}
+        }
+    }
+}
+
+fn add_to(sum: &mut Option<u64>, value: u64) {
+    *sum = Some(sum.unwrap_or(0).saturating_add(value));
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{ConnectionManagers, OWN, Scope, Stats};
+
+    /// Parses a whole answer of Envoy.
+    fn whole(text: &str, managers: ConnectionManagers<'_>) -> Stats {
+        let text = format!("{text}\nwasmcustom.laststream_gate_state: 1");
+        Stats::parse(&text, managers).expect("a whole answer")
+    }
+
+    const TEXT: &str = "\
+http.a.downstream_rq_active: 2
+http.b.c.downstream_rq_active: 3
+http.admin.downstream_rq_active: 1
+http.outbound_0.0.0.0_80.downstream_rq_active: 7
+http.inbound_0.0.0.0_80.downstream_rq_active: 5
+http.a.downstream_rq_total: 9
+server.concurrency: 4
+listener_manager.total_listeners_draining: 1
+listener_manager.total_filter_chains_draining: 2
+nonsense
+http.a.downstream_rq_time: P0(1,2)
+";
+
+    fn read(scopes: &[Scope], ignore: &[&str]) -> (Option<u64>, u64, bool) {
+        let ignore: Vec<String> = ignore.iter().map(|prefix| (*prefix).into()).collect();
+        let managers = ConnectionManagers { scopes, ignore: &ignore, tunnels: &[] };
+        let stats = whole(TEXT, managers);
+        assert_eq!((stats.draining, stats.workers, stats.buffered), (Some(3), Some(4), None));
+        let (active, others) = (stats.active, stats.others.unwrap_or_default());
+        assert_eq!(active.unwrap_or_default() + others + stats.ignored, 17);
+        (active, stats.ignored, stats.splits_directions)
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn sums_over_the_connection_managers_that_matter() {
+        assert_eq!(read(&[Scope::Gateway], &["admin"]), (Some(17), 0, false));
+        assert_eq!(read(&[Scope::Inbound, Scope::Outbound], &["admin"]), (Some(17), 0, false));
+        assert_eq!(
+            read(&[Scope::Inbound], &["admin"]),
+            (Some(10), 0, true),
+            "the other direction does not hold"
+        );
+        assert_eq!(read(&[Scope::Outbound], &["admin"]), (Some(12), 0, true));
+        assert_eq!(
+            read(&[Scope::Gateway], &["admin", "b.c"]),
+            (Some(14), 3, false),
+            "an ignored connection manager may have counted streams"
+        );
+    }
+
+    /// A probe of the proxy itself is not a stream for which a drain waits.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn the_proxys_own_connection_managers_hold_no_counted_streams() {
+        for own in OWN.iter().filter(|own| **own != "admin") {
+            let ignore = ["admin".into(), (*own).into()];
+            let managers =
+                ConnectionManagers { scopes: &[Scope::Gateway], ignore: &ignore, tunnels: &[] };
+            let text =
+                format!("http.{own}.downstream_rq_active: 1\nhttp.a.downstream_rq_active: 2");
+            let stats = whole(&text, managers);
+            assert_eq!((stats.active, stats.ignored), (Some(2), 0), "{own}");
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_statistic_that_is_missing_is_not_zero() {
+        let managers = ConnectionManagers {
+            scopes: &[Scope::Gateway],
+            ignore: &["admin".into()],
+            tunnels: &[],
+        };
+        assert_eq!(whole("http.admin.downstream_rq_active: 1", managers), Stats::default());
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn only_a_whole_answer_of_envoy_is_one() {
+        let managers = ConnectionManagers { scopes: &[Scope::Gateway], ignore: &[], tunnels: &[] };
+        let half = TEXT.split("server.").next().expect("the first half");
+        for text in ["", "<html>\n<body>OK: 7</body>", "server.concurrency: x", half] {
+            assert_eq!(Stats::parse(text, managers), None, "{text}");
+        }
+        for mark in super::MARKS {
+            assert!(Stats::parse(&format!("{mark}: 0"), managers).is_some(), "{mark}");
+        }
+    }
+
+    /// Streams of the other direction are then not in Envoy's count, so they do not explain any
+    /// request in it.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn directions_are_split_if_only_one_is_exported() {
+        let text = "http.inbound_0.0.0.0_80.downstream_rq_active: 1";
+        let splits = |scopes: &[Scope]| {
+            let managers = ConnectionManagers { scopes, ignore: &[], tunnels: &[] };
+            whole(text, managers).splits_directions
+        };
+        assert!(splits(&[Scope::Inbound]) && splits(&[Scope::Outbound]));
+        assert!(!splits(&[Scope::Inbound, Scope::Outbound]) && !splits(&[Scope::Gateway]));
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn bytes_that_wait_in_http3_are_unknown() {
+        let read = |http3: &str, buffered: u64| {
+            let managers =
+                ConnectionManagers { scopes: &[Scope::Gateway], ignore: &[], tunnels: &[] };
+            let text = format!("{http3}\nhttp.a.downstream_cx_tx_bytes_buffered: {buffered}");
+            whole(&text, managers).buffered
+        };
+        let [none, two] = [0, 2].map(|http3| format!("http.a.downstream_cx_http3_active: {http3}"));
+        assert_eq!((read(&none, 0), read(&two, 0), read(&two, 7)), (Some(0), None, Some(7)));
+        assert_eq!((read("", 0), read("", 7)), (None, Some(7)), "Envoy does not export it");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_tunnel_holds_the_drain_only_by_its_unwritten_bytes() {
+        let read = |text: &str, tunnels: &[String]| {
+            let managers = ConnectionManagers { scopes: &[Scope::Inbound], ignore: &[], tunnels };
+            let stats = whole(text, managers);
+            (stats.active, stats.ignored, stats.buffered)
+        };
+        let tunnels = ["connect_terminate".into()];
+        let requests = "http.inbound_80.downstream_cx_http3_active: 0\n\
+                        http.inbound_80.downstream_rq_active: 1\n\
+                        http.inbound_80.downstream_cx_tx_bytes_buffered: 0\n\
+                        http.connect_terminate.downstream_rq_active: 9\n";
+        let written = "http.connect_terminate.downstream_cx_tx_bytes_buffered: 20\n";
+        let pending = "http2.pending_send_bytes: 300\n";
+        let all = [requests, written, pending].concat();
+        assert_eq!(read(&all, &tunnels), (Some(1), 0, Some(320)));
+        assert_eq!(
+            read(&all, &[]),
+            (Some(10), 0, Some(20)),
+            "elsewhere a stream is in flight until its bytes are written"
+        );
+        assert_eq!(
+            read(&[requests, written].concat(), &tunnels),
+            (Some(1), 0, None),
+            "tunnels whose bytes Envoy does not export"
+        );
+        let unexported = "http.inbound_80.downstream_rq_active: 1\nhttp2.pending_send_bytes: 0\n";
+        assert_eq!(read(unexported, &tunnels), (Some(1), 0, None), "bytes of connections");
+        let idle = "http.connect_terminate.downstream_cx_http3_active: 0\n\
+                    http.connect_terminate.downstream_cx_tx_bytes_buffered: 0\n";
+        assert_eq!(read(idle, &tunnels), (None, 0, Some(0)), "there was no tunnel yet");
+    }
+}

@@ -1,0 +1,191 @@
+//! What a worker's gate does next. The shell does it, in this order, after it has stored the shared
+//! value.
+
+use super::signals::Signal;
+use super::status::{Listings, Outcome, Status};
+#[cfg(test)]
+use super::view::View;
+use crate::counts::{Gauges, Request};
+use crate::state::{Millis, Moment, Queue, Shared, StreamNumber};
+
+/// The result of one callback.
+#[derive(Debug, Clone)]
+pub struct Effects {
+    /// The shared value, to be stored if it differs from the one that was read. If another worker
+    /// has changed it meanwhile, none of the effects is valid.
+    pub shared: Shared,
+    /// What to do.
+    pub list: Vec<Effect>,
+    #[cfg(test)]
+    pub(crate) view: Option<View>,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Answer a request to the gate. At most 64 in one callback.
+    Respond(StreamNumber, Answer),
+    /// Make a call. Its end is an event, even if it could not be made. One that needs the latch is
+    /// made only if that is still closed.
+    Call(Call),
+    /// Send a request to a counter's queue.
+    Ask(Queue, Request),
+    /// Tell the frame filters that WebSockets are ended until then.
+    NotifyFrames(Moment),
+    /// Close the latch, if no other gate holds it.
+    CloseLatch,
+    /// Keep the latch closed, if this worker's gate holds it.
+    ExtendLatch,
+    /// Open the latch, if this worker's gate holds it.
+    OpenLatch,
+    /// Close the latch until the process ends.
+    SealLatch,
+    /// Change the index of counters.
+    ChangeIndex(IndexChange, Vec<Queue>),
+    /// Take these streams from the gauges of the gate's scopes, if no other gate has healed a count
+    /// since the number of heals was read.
+    Heal {
+        /// Those of each scope. Below zero, as the gauges are: what they lack.
+        gauges: Vec<Gauges>,
+        /// The number of heals.
+        heals: u64,
+        /// The counters that are written off if this worker heals the count.
+        write_off: Vec<Queue>,
+    },
+    /// Counters must end no more streams for the drain that began at this moment.
+    StopEnds(Moment),
+    /// Set the tick period.
+    Tick(Option<Millis>),
+    /// Call this worker again, because more requests can be answered.
+    Wake,
+    /// Write a line to the log.
+    Log(Level, String),
+    /// Set a gauge.
+    Set(Gauge, u64),
+    /// Increment a counter.
+    Increment(Counter),
+}
+
+/// An answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The state and the counts.
+    Status(Box<Status>),
+    /// The oldest streams.
+    Streams(Listings),
+    /// What became of a command, with this status.
+    Outcome(u16, Outcome),
+    /// The answer of Envoy's admin interface.
+    FromEnvoy(u16, String),
+}
+
+/// A call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// Tells clients to leave.
+    Begin,
+    /// The last call.
+    Finish,
+    /// Undoes the begin call of a drain that was cancelled.
+    Cancel {
+        /// The stream that gets the answer.
+        stream: StreamNumber,
+        /// There was a drain, and not only its begin call.
+        was_draining: bool,
+        /// A begin call was under way, so Envoy may get it after this one.
+        may_begin_late: bool,
+        /// The last call was sent, which the answer tells.
+        is_finishing: bool,
+    },
+    /// Undoes a begin call that may have reached Envoy after the call that undid it.
+    UndoAgain,
+    /// An operator's signal.
+    Signal {
+        /// The stream that gets the answer.
+        stream: StreamNumber,
+        /// The signal.
+        signal: Signal,
+        /// The latch is closed for it.
+        is_latched: bool,
+    },
+    /// Asks Envoy for its statistics.
+    Stats {
+        /// The number of the query.
+        query: u64,
+        /// Also for the total number of requests.
+        with_totals: bool,
+    },
+    /// Asks the app whether it is there.
+    App,
+    /// Tells the app that the drain has begun.
+    Notify {
+        /// The beginning of the drain.
+        began: Moment,
+    },
+}
+
+impl Call {
+    /// Whether Envoy, or its agent, ends when it gets this call.
+    #[must_use]
+    pub fn ends_envoy(&self) -> bool {
+        match self {
+            Self::Finish => true,
+            Self::Signal { signal, .. } => signal.ends_envoy(),
+            _ => false,
+        }
+    }
+
+    /// Whether no stream may begin from the last look at the counts on.
+    #[must_use]
+    pub fn needs_latch(&self) -> bool {
+        matches!(self, Self::Finish | Self::Signal { is_latched: true, .. })
+    }
+}
+
+/// A change of the index of counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexChange {
+    /// They have replied again.
+    Revive,
+    /// They are forgotten.
+    Remove,
+}
+
+/// The severity of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Information.
+    Info,
+    /// The operator should know.
+    Warning,
+    /// The operator has forced something.
+    Critical,
+}
+
+/// The gate's gauges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gauge {
+    /// The number of the phase.
+    State,
+    /// How long the drain has lasted, in seconds.
+    Seconds,
+    /// Streams that began after the drain.
+    Late,
+    /// Streams that hold.
+    Holding,
+    /// The state of the count, by its number.
+    Count,
+    /// The longest drain, in seconds.
+    Deadline,
+}
+
+/// The gate's counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counter {
+    /// Signals that were refused.
+    Refused,
+    /// Drains that ran into their deadline.
+    Expired,
+    /// Gates that an operator opened.
+    Forced,
+}

@@ -1,0 +1,23 @@
+//! What the gate is asked, what it holds, and what it answers and does next.
+
+pub(crate) mod effects;
+pub(crate) mod event;
+pub(crate) mod schedule;
+pub(crate) mod signals;
+pub(crate) mod status;
+pub(crate) mod view;
+pub(crate) mod waiting;
+pub(crate) mod words;
+
+#[cfg(test)]
+mod decision_tests;
+
+pub use effects::{Answer, Call, Counter, Effect, Effects, Gauge, IndexChange, Level};
+pub use event::{Client, Command, Ended, Event, Hold};
+pub(crate) use schedule::{Schedule, StatsQuery};
+pub(crate) use signals::{LatchedSignal, Origin, Refusal, SignalStep, step_of_held};
+pub use signals::{QUIT, Signal};
+pub use status::{EndStatus, Listings, Outcome, Progress, ScopeStatus, Status};
+pub(crate) use view::View;
+pub(crate) use waiting::{HeldSignal, Needs, Waiter, Waiting, WaitsFor};
+pub use words::ADVICE;

@@ -1,0 +1,162 @@
+//! The requests that the gate holds, and the condition that each waits for.
+
+use super::signals::Signal;
+use crate::state::{Moment, StreamNumber};
+
+/// The condition that a held request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum WaitsFor {
+    /// Fresh counts, for a status.
+    Counts,
+    /// Fresh counts, to answer whether the gate is open at this moment.
+    Ready,
+    /// The gate to open.
+    Opening,
+    /// A fresh listing of at most this number of streams.
+    Listing(usize),
+}
+
+/// The first answers that are new enough, by their numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Needs {
+    /// The round of the census.
+    pub(crate) round: u64,
+    /// The query to Envoy, if one is needed.
+    pub(crate) query: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Waiter {
+    pub(crate) stream: StreamNumber,
+    pub(crate) waits_for: WaitsFor,
+    /// The latest time at which it is answered.
+    pub(crate) until: Moment,
+    pub(crate) needs: Needs,
+}
+
+/// An operator's signal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct HeldSignal {
+    pub(crate) stream: StreamNumber,
+    pub(crate) signal: Signal,
+    /// The latest time at which it is refused.
+    pub(crate) until: Moment,
+    pub(crate) needs: Needs,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Waiting {
+    requests: Vec<Waiter>,
+    signals: Vec<HeldSignal>,
+    /// The metrics wait for fresh counts, at most until then.
+    metrics: Option<(Needs, Moment)>,
+}
+
+impl Waiting {
+    pub(crate) fn hold(&mut self, waiter: Waiter) {
+        self.requests.push(waiter);
+    }
+
+    pub(crate) fn hold_signal(&mut self, signal: HeldSignal) {
+        self.signals.push(signal);
+    }
+
+    pub(crate) fn hold_metrics(&mut self, needs: Needs, until: Moment) {
+        self.metrics = Some((needs, until));
+    }
+
+    /// Forgets the request of a client that has gone, or that was answered.
+    pub(crate) fn forget(&mut self, stream: StreamNumber) {
+        self.requests.retain(|waiter| waiter.stream != stream);
+        self.signals.retain(|held| held.stream != stream);
+    }
+
+    /// Whether a request waits, for whatever it is.
+    pub(crate) fn any(&self) -> bool {
+        !self.requests.is_empty() || self.needs_fresh_counts()
+    }
+
+    pub(crate) fn any_signal(&self) -> bool {
+        !self.signals.is_empty()
+    }
+
+    /// Whether a hook waits for the gate to open.
+    pub(crate) fn any_hook(&self) -> bool {
+        self.requests.iter().any(|waiter| waiter.waits_for == WaitsFor::Opening)
+    }
+
+    /// Whether a signal waits that was not tried yet, and that needs no newer answer of Envoy for
+    /// it.
+    pub(crate) fn has_untried_signal(&self) -> bool {
+        self.signals.iter().any(|held| held.needs.query.is_none())
+    }
+
+    /// The latest query to Envoy that a request wants at once. A signal that is tried again wants
+    /// one at intervals: otherwise each answer, and each reply, would begin the next query.
+    pub(crate) fn wanted_query(&self) -> Option<u64> {
+        let requests = self.requests.iter();
+        requests
+            .filter(|waiter| waiter.waits_for != WaitsFor::Opening)
+            .map(|waiter| waiter.needs)
+            .chain(self.metrics.map(|(needs, _)| needs))
+            .filter_map(|needs| needs.query)
+            .max()
+    }
+
+    /// Whether something waits for fresh counts, and not for the end of the drain.
+    pub(crate) fn needs_fresh_counts(&self) -> bool {
+        self.any_signal()
+            || self.metrics.is_some()
+            || self.requests.iter().any(|waiter| waiter.waits_for != WaitsFor::Opening)
+    }
+
+    /// The number of streams that the counters must list in this round. One listing is enough for a
+    /// request.
+    pub(crate) fn list_limit(&self, round: u64) -> usize {
+        let length = |waiter: &Waiter| match waiter.waits_for {
+            WaitsFor::Listing(length) if waiter.needs.round == round => length,
+            _ => 0,
+        };
+        self.requests.iter().map(length).max().unwrap_or_default()
+    }
+
+    pub(crate) fn needs_listing(&self) -> bool {
+        self.requests.iter().any(|waiter| matches!(waiter.waits_for, WaitsFor::Listing(_)))
+    }
+
+    /// Removes the requests that are ready, the oldest first, at most `limit`.
+    pub(crate) fn take_ready(
+        &mut self,
+        limit: usize,
+        is_ready: impl FnMut(&Waiter) -> bool,
+    ) -> Vec<Waiter> {
+        take(&mut self.requests, limit, is_ready)
+    }
+
+    /// The same for signals.
+    pub(crate) fn take_ready_signals(
+        &mut self,
+        limit: usize,
+        is_ready: impl FnMut(&HeldSignal) -> bool,
+    ) -> Vec<HeldSignal> {
+        take(&mut self.signals, limit, is_ready)
+    }
+
+    /// Forgets that the metrics wait, if they have what they need or their time is over.
+    pub(crate) fn refresh_metrics(&mut self, now: Moment, has_answers: impl Fn(Needs) -> bool) {
+        self.metrics = self.metrics.filter(|(needs, until)| now < *until && !has_answers(*needs));
+    }
+}
+
+fn take<T>(list: &mut Vec<T>, limit: usize, mut is_ready: impl FnMut(&T) -> bool) -> Vec<T> {
+    let mut taken = Vec::new();
+    let mut index = 0;
+    while let Some(held) = list.get(index).filter(|_| taken.len() < limit) {
+        if is_ready(held) {
+            taken.push(list.remove(index));
+        } else {
+            index += 1;
+        }
+    }
+    taken
+}

@@ -1,0 +1,175 @@
+//! The sentences that explain why the gate is open or closed, and why a signal does not pass. Pure.
+
+use super::signals::Refusal;
+use super::view::View;
+use crate::counts::AdminFault;
+use crate::state::{App, CountState, EnvoyCount, Phase, Policy, Reason};
+
+const HOLDING: &str = ", and Envoy's own count is not known: holding until the deadline";
+
+/// The advice on how to make Envoy export its own count.
+pub const ADVICE: &str = "Envoy does not export its own count of requests, so none can be \
+    compared; in Istio the annotation `sidecar.istio.io/statsInclusionSuffixes: \
+    downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered,\
+    downstream_cx_http3_active` makes the count exact";
+
+/// The advice for a configuration without an admin interface.
+const NO_ADMIN: &str = "`gate.admin.cluster` is empty, so Envoy cannot be asked for its own count \
+    of requests; the cluster of its admin interface makes the count exact";
+
+/// The advice to the operator, if the count could be better.
+pub(crate) fn advice(view: &View, policy: &Policy) -> Option<String> {
+    match (view.observed.envoy, view.fault) {
+        (EnvoyCount::Absent, _) if !policy.has_admin() => Some(NO_ADMIN.into()),
+        (EnvoyCount::Absent, _) => Some(ADVICE.into()),
+        (EnvoyCount::Awaited, Some(fault)) => Some(format!(
+            "{}: check `gate.admin.cluster`, and raise `gate.admin.timeout_ms` if Envoy is slow",
+            fault_in_words(fault, policy)
+        )),
+        _ => None,
+    }
+}
+
+/// Why Envoy's own count is not known.
+pub(crate) fn fault_in_words(fault: AdminFault, policy: &Policy) -> String {
+    let cluster = &policy.admin;
+    match fault {
+        AdminFault::NotSent => {
+            format!("Envoy has no cluster `{cluster}`, or no connection to it, for its statistics")
+        }
+        AdminFault::TimedOut => format!(
+            "the cluster `{cluster}` did not answer with Envoy's statistics within {} ms",
+            policy.stats_patience().0
+        ),
+        AdminFault::Reset => {
+            format!("the cluster `{cluster}` broke off its answer with Envoy's statistics")
+        }
+        AdminFault::Status(status) => {
+            format!("the cluster `{cluster}` answered {status} instead of Envoy's statistics")
+        }
+        AdminFault::Foreign => {
+            format!("the answer of the cluster `{cluster}` is not Envoy's statistics")
+        }
+    }
+}
+
+/// The counters whose replies are awaited for longer than usual.
+pub(crate) fn silence_in_words(view: &View) -> Option<String> {
+    let (silent, longest) = view.survey.silent;
+    let all = view.survey.counters + view.survey.lost.len() as u64;
+    (silent > 0).then(|| {
+        format!("{silent} of {} counters have not replied for {} ms", all.max(silent), longest.0)
+    })
+}
+
+/// One sentence on why the gate is open or closed.
+pub(crate) fn sentence(view: &View, policy: &Policy) -> String {
+    let View { now, record, reason, .. } = view;
+    match reason {
+        Reason::NotDraining => "no drain was asked for".into(),
+        Reason::Streams(count) => streams_in_words(view, *count),
+        Reason::NoCounter => format!("{}{HOLDING}", why_not_exact(CountState::Unknown)),
+        Reason::Requests(state, 1) => {
+            format!("Envoy counts 1 request in flight ({})", why_not_exact(*state))
+        }
+        Reason::Requests(state, requests) => {
+            format!("Envoy counts {requests} requests in flight ({})", why_not_exact(*state))
+        }
+        Reason::Unsure(state) => format!("{}{HOLDING}", why_not_exact(*state)),
+        Reason::Asking => asking_in_words(view, policy),
+        Reason::Finishing => {
+            "nothing is in flight; waiting for the answer of Istio's agent to `POST /drain`".into()
+        }
+        Reason::Bytes(count) => format!("{count} bytes wait to be written to clients"),
+        Reason::App(App::Awaited) => "the app is being asked whether it is still there".into(),
+        Reason::App(App::Unreachable) => {
+            "Envoy cannot ask the app, its cluster is missing or has no healthy endpoint: holding \
+             until the deadline"
+                .into()
+        }
+        Reason::App(App::There | App::Gone) => "the app is still there".into(),
+        Reason::Beginning => {
+            "clients are not told to leave yet: waiting for the delay, or for Envoy's answer".into()
+        }
+        Reason::Quiet { since } => {
+            format!("nothing is in flight, for {} of {} ms", (*now - *since).0, policy.quiet.0)
+        }
+        Reason::Open(Phase::Forced) => format!("forced: {}", record.force_reason),
+        Reason::Open(Phase::Expired) => "the deadline came before the last stream had ended".into(),
+        Reason::Open(_) => "the last stream has ended".into(),
+    }
+}
+
+pub(crate) fn asking_in_words(view: &View, policy: &Policy) -> String {
+    match view.fault {
+        Some(fault) => format!("{}: holding until the deadline", fault_in_words(fault, policy)),
+        None => silence_in_words(view)
+            .unwrap_or_else(|| "the counters and Envoy are being asked".into()),
+    }
+}
+
+fn streams_in_words(view: &View, count: u64) -> String {
+    let streams = match count {
+        1 => "1 stream is in flight".into(),
+        _ => format!("{count} streams are in flight"),
+    };
+    let Some(ends) = view.ends.filter(|ends| view.now >= ends.window.from) else { return streams };
+    match ends.left {
+        Some(0) => format!("{streams}; none of them is of a kind that `end` ends"),
+        Some(left) => {
+            let time = (ends.window.to - view.now).0.div_ceil(1_000);
+            format!("{streams}; the gate ends {left} of them within {time} s")
+        }
+        None => streams,
+    }
+}
+
+fn why_not_exact(state: CountState) -> &'static str {
+    match state {
+        CountState::Leaking => "a worker's counter does not reply any more",
+        CountState::Miscounted => "the gauges of streams in flight cannot be true",
+        CountState::Partial => {
+            "streams may be older than the counters, or on a filter chain without one"
+        }
+        CountState::Rejected => "Envoy's stats matcher rejects a counter of streams",
+        CountState::Unknown => "no counter of streams is known here",
+        CountState::Asking | CountState::Exact | CountState::Assumed => {
+            "the counters are being asked"
+        }
+    }
+}
+
+/// Why a signal does not pass.
+pub(crate) fn refusal_in_words(refusal: Refusal, view: &View, policy: &Policy) -> String {
+    match refusal {
+        Refusal::Asking => match view.fault {
+            Some(fault) => fault_in_words(fault, policy),
+            None => silence_in_words(view).unwrap_or_else(|| NOT_ALL.into()),
+        },
+        Refusal::Unsure(count) => {
+            format!("{}, and Envoy's own count is not known", why_not_exact(count))
+        }
+        Refusal::NotLasting(count) => why_not_exact(count).into(),
+        Refusal::NoCounter => why_not_exact(CountState::Unknown).into(),
+        Refusal::InFlight => "streams are in flight".into(),
+        Refusal::InFlightElsewhere => {
+            "streams of a scope that another gate waits for are in flight".into()
+        }
+        Refusal::Uncounted => "Envoy counts requests that no counter knows".into(),
+        Refusal::Unwritten => {
+            "Envoy has bytes of responses that are not yet written to clients".into()
+        }
+        Refusal::LateCounter => {
+            "a worker's counter does not answer; the signal passes after ten seconds of silence"
+                .into()
+        }
+        Refusal::Busy => "another signal is being passed".into(),
+        Refusal::LatchUnseen => {
+            "Envoy's stats matcher rejects the gauge that keeps streams from beginning meanwhile"
+                .into()
+        }
+    }
+}
+
+/// The answer while newer answers are awaited.
+pub(crate) const NOT_ALL: &str = "the counters, or Envoy, have not all answered yet";

@@ -1,0 +1,230 @@
+//! What each event changes before the evaluation: requests that are held, and commands. The ends of
+//! calls are in `call_ends`.
+
+use super::app_query::AppQuery;
+use super::cancelling::{self, IS_FINISHING, STAYS_SEALED, Undo};
+use super::turn::Turn;
+use crate::counts::{Census, EnvoySamples};
+use crate::requests::{
+    Call, Client, Command, Counter, Effect, Event, Gauge, HeldSignal, Hold, Level, Needs, Signal,
+    Waiter, Waiting, WaitsFor,
+};
+use crate::state::timing::{
+    AFTER_DEADLINE, ASKED_FOR_STRANGERS, JUST_ASKED, MOST_READY_WAIT, MOST_STATUS_WAIT, READY_WAIT,
+    SIGNAL_WAIT, STATUS_WAIT,
+};
+use crate::state::{Millis, Moment, Policy, StreamNumber};
+
+const ALREADY_OPEN: &str =
+    "no drain begins: the one before opened the gate; DELETE /drain closes it";
+
+/// The parts of one worker's gate that an event changes.
+#[derive(Debug)]
+pub(crate) struct Apply<'w, 't, 'f> {
+    pub(crate) policy: &'w Policy,
+    pub(crate) census: &'w Census,
+    pub(crate) samples: &'w mut EnvoySamples,
+    pub(crate) waiting: &'w mut Waiting,
+    pub(crate) app: &'w mut AppQuery,
+    pub(crate) turn: &'t mut Turn<'f>,
+}
+
+impl Apply<'_, '_, '_> {
+    pub(crate) fn event(&mut self, event: Event) {
+        match event {
+            Event::Request { stream, command, client } => self.obey(stream, command, client),
+            Event::CallEnded(call, ended) => self.call_has_ended(call, ended),
+            _ => {}
+        }
+    }
+
+    fn obey(&mut self, stream: StreamNumber, command: Command, client: Client) {
+        match command {
+            Command::Status(wait) => self.hold_for_counts(stream, WaitsFor::Counts, wait, client),
+            Command::Streams { limit, wait } => {
+                self.hold_for_counts(stream, WaitsFor::Listing(limit), wait, client)
+            }
+            Command::Ready => self.hold_ready(stream, client),
+            Command::PreStop(hold) => self.pre_stop(stream, hold, client),
+            Command::Drain => {
+                self.begin_drain(client);
+                let is_open = self.turn.record().phase.is_unconditionally_open();
+                let reason = if is_open { ALREADY_OPEN } else { "the drain has begun" };
+                self.turn.outcome(stream, 202, reason);
+            }
+            Command::Cancel => self.cancel_drain(stream),
+            Command::Force(why) => self.force(stream, &why),
+            Command::Signal(signal) => self.hold_signal(stream, signal),
+            Command::GracefulSignal(signal) => {
+                self.turn.call(Call::Signal { stream, signal, is_latched: false })
+            }
+        }
+    }
+
+    fn pre_stop(&mut self, stream: StreamNumber, hold: Hold, client: Client) {
+        self.begin_drain(client);
+        let now = self.turn.now();
+        let until = match hold {
+            Hold::No => return self.hold_next(stream, WaitsFor::Ready, now + self.ready_wait()),
+            Hold::AtMost(time) => now + time,
+            Hold::UntilOpen => Moment(u64::MAX),
+        };
+        // Another hook may have begun the drain, long before this one.
+        let latest = self.turn.record().deadline.max(now) + AFTER_DEADLINE;
+        self.hold_next(stream, WaitsFor::Opening, until.min(latest));
+        self.turn.shared.lead_from_now_on(self.turn.facts.queue, now);
+    }
+
+    fn ready_wait(&self) -> Millis {
+        (READY_WAIT + self.turn.shared.pacing.longest_wait()).min(MOST_READY_WAIT)
+    }
+
+    fn force(&mut self, stream: StreamNumber, why: &str) {
+        let (now, begun) = (self.turn.now(), self.turn.facts.counts.begun_before);
+        self.turn.record().force(self.policy, now, begun, why);
+        self.turn.show_phase();
+        self.turn.push(Effect::Increment(Counter::Forced));
+        self.turn.log(Level::Critical, format!("the gate was forced open: {why}"));
+        self.turn.outcome(stream, 200, "the gate is open");
+    }
+
+    /// Holds a signal until every counter makes its streams check the latch. Envoy is queried again
+    /// once the latch is closed, so a valid count is enough to try.
+    fn hold_signal(&mut self, stream: StreamNumber, signal: Signal) {
+        let until = self.turn.now() + SIGNAL_WAIT + self.turn.shared.pacing.longest_wait();
+        let needs = Needs { round: self.census.round + 1, query: None };
+        self.waiting.hold_signal(HeldSignal { stream, signal, until, needs });
+        self.turn.wants_round = true;
+    }
+
+    fn begin_drain(&mut self, client: Client) {
+        let (now, begun) = (self.turn.now(), self.turn.facts.counts.begun_before);
+        let longest = self.policy.deadline_within(client.longest_drain);
+        if longest < self.policy.deadline {
+            self.turn.push(Effect::Set(Gauge::Deadline, longest.0 / 1_000));
+        }
+        if self.turn.record().drain(self.policy, now, begun, longest) {
+            self.turn.shared.notify = Default::default();
+            let (deadline, quiet) = (longest.0, self.policy.quiet.0);
+            let line = format!("the drain begins: deadline in {deadline} ms, quiet for {quiet} ms");
+            self.turn.log(Level::Warning, line);
+            self.turn.show_phase();
+            self.turn.wants_round = true; // the quiet period begins now, not with the first tick
+        }
+    }
+
+    /// Cancels the gate's drain, and Envoy's if that is possible.
+    fn cancel_drain(&mut self, stream: StreamNumber) {
+        let began = self.turn.record().began;
+        let cancelled = cancelling::cancel(self.turn.record(), self.policy);
+        if cancelled.is_finishing {
+            self.turn.log(Level::Warning, "a drain was cancelled after its last call was sent");
+        }
+        let behind = self.behind_cancellation(cancelled.is_finishing);
+        if !cancelled.was_draining && !cancelled.has_begun {
+            return self.turn.outcome(stream, 200, format!("there is no drain{behind}"));
+        }
+        if cancelled.was_draining {
+            self.turn.shared.ends.stop(began);
+            self.turn.push(Effect::StopEnds(began));
+        }
+        self.turn.show_phase();
+        self.turn.wants_round = true;
+        let was_draining = cancelled.was_draining;
+        match cancelled.undo(self.policy) {
+            Some(undo) => self.answer_cancelled(stream, was_draining, undo, behind),
+            None => self.turn.call(Call::Cancel {
+                stream,
+                was_draining,
+                may_begin_late: cancelled.may_begin_late,
+                is_finishing: cancelled.is_finishing,
+            }),
+        }
+    }
+
+    pub(super) fn behind_cancellation(&self, is_finishing: bool) -> &'static str {
+        match is_finishing {
+            _ if self.turn.facts.latch.is_sealed => STAYS_SEALED,
+            true => IS_FINISHING,
+            false => "",
+        }
+    }
+
+    pub(super) fn answer_cancelled(
+        &mut self,
+        stream: StreamNumber,
+        was_draining: bool,
+        undo: Undo,
+        behind: &str,
+    ) {
+        let ended = cancelling::cancelled_in_words(was_draining, self.turn.record().phase);
+        self.turn.log(Level::Warning, format!("{ended}{}", undo.text()));
+        self.turn.wants_round = true;
+        self.turn.outcome(stream, 200, format!("{ended}{}{behind}", undo.text()));
+    }
+
+    /// Holds a request until counts arrive, or its time is over. Replies to a round that has just
+    /// begun are good enough. Envoy's answer is needed only if the count is zero, or if there is
+    /// none yet.
+    fn hold_for_counts(
+        &mut self,
+        stream: StreamNumber,
+        waits_for: WaitsFor,
+        wait: Option<Millis>,
+        client: Client,
+    ) {
+        let needs = match waits_for {
+            WaitsFor::Listing(_) => self.needs_of_a_status(Millis(0), client.has_access),
+            _ => self.needs_of_a_status(age_to_join(client), client.has_access),
+        };
+        let until = self.turn.now() + wait.unwrap_or(STATUS_WAIT).min(MOST_STATUS_WAIT);
+        self.waiting.hold(Waiter { stream, waits_for, until, needs });
+    }
+
+    /// Holds the metrics until counts arrive.
+    pub(crate) fn hold_metrics(&mut self) {
+        let needs = self.needs_of_a_status(JUST_ASKED, true);
+        self.waiting.hold_metrics(needs, self.turn.now() + STATUS_WAIT);
+    }
+
+    fn needs_of_a_status(&mut self, age_to_join: Millis, may_query: bool) -> Needs {
+        let joins_round = self.census.age_of_round(self.turn.now()) < age_to_join;
+        let holding = self.turn.facts.counts.holding(self.policy.exempts_long_lived);
+        let needs_envoy =
+            may_query && self.policy.has_admin() && (self.samples.is_new() || holding == 0);
+        self.turn.wants_round |= !joins_round;
+        Needs {
+            round: self.census.round + u64::from(!joins_round),
+            query: needs_envoy.then(|| self.samples.next_query()),
+        }
+    }
+
+    /// Holds a request for readiness. That of a stranger joins a round that is not older than a
+    /// second, and an answer of Envoy that is still valid, so that strangers keep nothing busy.
+    fn hold_ready(&mut self, stream: StreamNumber, client: Client) {
+        let until = self.turn.now() + self.ready_wait();
+        if client.has_access {
+            return self.hold_next(stream, WaitsFor::Ready, until);
+        }
+        let needs = self.needs_of_a_status(age_to_join(client), false);
+        self.waiting.hold(Waiter { stream, waits_for: WaitsFor::Ready, until, needs });
+    }
+
+    /// The numbers of the next requests to the counters and to Envoy.
+    fn next_answers(&self) -> Needs {
+        Needs { round: self.census.round + 1, query: Some(self.samples.next_query()) }
+    }
+
+    /// Holds a request. The response must be true when it is sent, so it needs answers to later
+    /// queries of the counters and Envoy.
+    fn hold_next(&mut self, stream: StreamNumber, waits_for: WaitsFor, until: Moment) {
+        self.turn.wants_round = true;
+        let needs = self.next_answers();
+        self.waiting.hold(Waiter { stream, waits_for, until, needs });
+    }
+}
+
+/// The age of the last round that a status can join. Strangers must not keep the workers busy.
+fn age_to_join(client: Client) -> Millis {
+    if client.has_access { JUST_ASKED } else { ASKED_FOR_STRANGERS }
+}

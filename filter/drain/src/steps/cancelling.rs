@@ -1,0 +1,108 @@
+//! Cancelling a drain: what Envoy was told in it, and how far that can be undone. Pure.
+//!
+//! Envoy may get calls in another order than they were made, and several workers make them. So no
+//! worker makes the begin call again once it is to be undone, and a begin call that Envoy may have
+//! got after the call that undid it is undone again. A call that undoes may reach Envoy after the
+//! begin call of the next drain, which then makes it again.
+
+use crate::state::{BeginCall, CallEnd, Moment, Phase, Policy, Record, Step};
+
+/// What Envoy was told in the drain that was cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cancelled {
+    /// Whether there was a drain; otherwise only its begin call remained.
+    pub(crate) was_draining: bool,
+    /// Whether a begin call was made and not undone.
+    pub(crate) has_begun: bool,
+    /// Whether a begin call was under way, so Envoy may get it after the call that undoes it.
+    pub(crate) may_begin_late: bool,
+    /// Whether the last call was sent. The latch may not be sealed yet, even if it was answered.
+    pub(crate) is_finishing: bool,
+}
+
+/// Whether the call that told clients to leave was undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undo {
+    NotNeeded,
+    Done,
+    Failed,
+    Impossible,
+}
+
+impl Undo {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::NotNeeded => "",
+            Self::Done => "; Envoy's health checks answer as before",
+            Self::Failed => {
+                "; Envoy's admin interface did not answer, so health checks may go on failing"
+            }
+            Self::Impossible => {
+                "; Envoy cannot undrain its listeners: it goes on telling clients to leave until \
+                    it is restarted (`fail_health_checks` can be undone)"
+            }
+        }
+    }
+}
+
+/// Behind the answer to a cancellation, if the signal to end has arrived.
+pub(crate) const STAYS_SEALED: &str = "; the signal to end was sent and cannot be undone: new \
+    streams are refused until the process ends";
+/// The same, while that is not known yet.
+pub(crate) const IS_FINISHING: &str = "; the last call was sent already and cannot be taken back: \
+    if it arrives, new streams are refused until the process ends";
+
+/// Cancels the drain. The gate serves again at once: in a drain that goes on, the last call could
+/// still be made.
+pub(crate) fn cancel(record: &mut Record, policy: &Policy) -> Cancelled {
+    let has_begun = policy.begins() && record.begin != Step::Due;
+    let cancelled = Cancelled {
+        was_draining: record.phase != Phase::Serving,
+        has_begun,
+        may_begin_late: has_begun && !record.begin.has_ended(),
+        is_finishing: matches!(record.finish, Step::Sent { .. } | Step::Done),
+    };
+    record.begin.stop();
+    record.serve_again(policy);
+    cancelled
+}
+
+impl Cancelled {
+    /// How far the begin call is undone; none if a call must undo it.
+    pub(crate) fn undo(&self, policy: &Policy) -> Option<Undo> {
+        match policy.begin {
+            _ if !self.has_begun => Some(Undo::NotNeeded),
+            BeginCall::FailHealthChecks => None,
+            BeginCall::DrainListeners => Some(Undo::Impossible),
+            BeginCall::Nothing => Some(Undo::NotNeeded),
+        }
+    }
+}
+
+/// Records the end of a begin call. True: it was undone meanwhile, but Envoy may have got it after
+/// that.
+pub(crate) fn begin_has_ended(record: &mut Record, end: CallEnd, now: Moment) -> bool {
+    let is_undone = record.begin == Step::Due && record.phase == Phase::Serving;
+    record.begin_has_answered(end, now);
+    is_undone
+}
+
+/// Records the end of a call that undoes the begin call. A failed one may have arrived, too: a
+/// drain that has begun since makes its begin call again. Without a drain the record keeps that the
+/// begin call was made, so that `DELETE /drain` undoes it.
+pub(crate) fn undo_has_ended(record: &mut Record, policy: &Policy, end: CallEnd, now: Moment) {
+    if !end.is_success() && record.phase == Phase::Serving {
+        record.begin = Step::Done;
+    } else {
+        record.begin_is_undone(policy, now);
+    }
+}
+
+/// What became of the drain.
+pub(crate) fn cancelled_in_words(was_draining: bool, phase: Phase) -> &'static str {
+    match (was_draining, phase) {
+        (false, _) => "the drain was over already",
+        (true, Phase::Serving) => "the drain was cancelled",
+        (true, _) => "the drain was cancelled; another drain has begun since, and goes on",
+    }
+}

@@ -1,0 +1,84 @@
+//! The orders of one worker's gate to end streams.
+
+use super::turn::Turn;
+use crate::counts::{Census, Order, Request};
+use crate::requests::{Effect, Level};
+use crate::state::timing::{END_ASK_INTERVAL, END_INTERVAL, NOTICE_INTERVAL, YOUNG};
+use crate::state::{Moment, Phase, Policy, Queue, Shared, StreamKind, Window};
+
+/// The last order, question and notice of this worker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct EndOrders {
+    ordered_at: Moment,
+    asked_at: Moment,
+    look_since: Option<Moment>,
+    noticed_at: Moment,
+}
+
+/// The window of the drain that goes on, if it ends streams.
+pub(crate) fn window(policy: &Policy, shared: &Shared) -> Option<Window> {
+    let record = &shared.record;
+    let ends = record.phase == Phase::Draining
+        && !policy.end.kinds.is_empty()
+        && shared.ends.may_end(record.began);
+    ends.then(|| policy.end.window(record.began, record.deadline))
+}
+
+impl EndOrders {
+    /// Claims the streams that are due to end now, and puts the order into the requests; or only
+    /// asks how many streams are left.
+    pub(crate) fn order(
+        &mut self,
+        policy: &Policy,
+        census: &Census,
+        requests: &mut [(Queue, Request)],
+        turn: &mut Turn<'_>,
+    ) {
+        let (facts, now) = (turn.facts, turn.now());
+        let Some(window) = window(policy, &turn.shared) else { return };
+        if now < window.from || now - self.ordered_at < END_INTERVAL {
+            return;
+        }
+        self.ordered_at = now;
+        let survey = census.end_survey(facts, &policy.scopes);
+        let drain = turn.shared.record.began;
+        let mut ends = turn.shared.ends;
+        let is_first = ends.begin(drain);
+        let count = survey.endings().map_or(0, |endings| ends.claim(now, window, endings));
+        if count == 0 && now - self.asked_at < END_ASK_INTERVAL {
+            return;
+        }
+        self.asked_at = now;
+        let look_since = self.look_since.filter(|_| survey.answered == 0 || survey.unseen > 0);
+        self.look_since = look_since.or(Some(now));
+        let order = Order {
+            count,
+            kinds: policy.end.kinds,
+            changing: policy.end.changing,
+            // Counters leave young streams alone, so none of them may use up a part of the order.
+            began_before: now - policy.end.at_age.unwrap_or_default().max(YOUNG),
+            retry_after: policy.end.retry_after,
+            grace: policy.end.grace,
+            look_since: look_since.unwrap_or(now),
+            drain,
+        };
+        let sent = census.put_order(facts, &policy.scopes, order, requests);
+        ends.give_back(count.saturating_sub(sent));
+        turn.shared.ends = ends;
+        self.notify_frames(policy, turn);
+        if is_first {
+            let (kinds, over) = (policy.end.kinds.names(), (window.to - now).0);
+            let line = format!("the gate ends streams from now on: {kinds}; over {over} ms");
+            turn.log(Level::Warning, line);
+        }
+    }
+
+    fn notify_frames(&mut self, policy: &Policy, turn: &mut Turn<'_>) {
+        let (now, end) = (turn.now(), &policy.end);
+        let is_due = now - self.noticed_at >= NOTICE_INTERVAL;
+        if end.kinds.contains(StreamKind::Websocket) && is_due {
+            self.noticed_at = now;
+            turn.push(Effect::NotifyFrames(now + NOTICE_INTERVAL * 2 + end.grace));
+        }
+    }
+}

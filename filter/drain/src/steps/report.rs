@@ -1,0 +1,44 @@
+//! What the metrics and the log show of an evaluation.
+
+use super::turn::Turn;
+use crate::requests::words::sentence;
+use crate::requests::{Counter, Effect, Gauge, Level, View};
+use crate::state::{Phase, Policy};
+
+pub(crate) fn report(policy: &Policy, phase_before: Phase, view: &View, turn: &mut Turn<'_>) {
+    let (record, facts) = (&view.record, turn.facts);
+    let late = record.late_streams(facts.counts.begun());
+    let lasted = record.duration(view.now);
+    for (gauge, value) in [
+        (Gauge::Late, late),
+        (Gauge::Seconds, lasted.0 / 1_000),
+        (Gauge::Holding, view.observed.holding),
+        (Gauge::Count, view.observed.count as u64),
+    ] {
+        turn.push(Effect::Set(gauge, value));
+    }
+    if phase_before == record.phase {
+        return;
+    }
+    turn.show_phase();
+    if record.phase == Phase::Expired {
+        turn.push(Effect::Increment(Counter::Expired));
+    }
+    let line = match record.phase {
+        Phase::Serving => {
+            "the drain is over, and Envoy is still alive: the gate serves again".into()
+        }
+        Phase::Draining => format!("the drain goes on: {}", sentence(view, policy)),
+        open => {
+            let ends = turn.shared.ends;
+            let ended = match ends.ordered {
+                ordered if ends.began == Some(record.began) && ordered > 0 => {
+                    format!("; the gate ended {ordered} streams at most")
+                }
+                _ => String::new(),
+            };
+            format!("the drain ends: {open} after {} ms; {late} streams came late{ended}", lasted.0)
+        }
+    };
+    turn.log(Level::Warning, line);
+}

@@ -1,0 +1,103 @@
+//! A worker stands still around the end of a stream: nothing gets out before the client can read
+//! its whole response.
+
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::bench::{Bench, SOON};
+use crate::cases::stage::routes;
+use crate::lab::{Lab, cases};
+use kit::bootstrap::filters::Wasm;
+use kit::prelude::*;
+
+cases! {
+    a_response_that_a_blocked_worker_has_not_written_holds,
+}
+
+/// Envoy is not told to drain, because it would close the askers' connections.
+const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000, "begin": {"call": "nothing"}}"#;
+
+/// Another filter that blocks its worker: the callback in which it does, and whether it stands
+/// behind the counter.
+const POSITIONS: [(&str, bool); 4] = [
+    ("(func (export \"proxy_on_delete\") (param i32) (call $stand_still))", true),
+    ("(func (export \"proxy_on_delete\") (param i32) (call $stand_still))", false),
+    ("(func (export \"proxy_on_log\") (param i32) (call $stand_still))", true),
+    (
+        "(func (export \"proxy_on_response_headers\") (param i32 i32 i32) (result i32)
+            (call $stand_still) (i32.const 0))",
+        true,
+    ),
+];
+
+/// A module whose one callback takes 6 s: less than the silence after which a counter is dead.
+fn slow_module(callback: &str) -> Outcome<TempDir> {
+    let text = format!(
+        r#"(module
+            (import "env" "proxy_get_current_time_nanoseconds"
+                (func $read (param i32) (result i32)))
+            (memory (export "memory") 1)
+            (func (export "proxy_abi_version_0_2_1"))
+            (func (export "malloc") (param i32) (result i32) (i32.const 1024))
+            (func (export "proxy_on_context_create") (param i32 i32))
+            (func $now (result i64)
+                (drop (call $read (i32.const 8)))
+                (i64.load (i32.const 8)))
+            (func $stand_still (local $until i64)
+                (local.set $until (i64.add (call $now) (i64.const 6000000000)))
+                (loop $again
+                    (br_if $again (i64.lt_u (call $now) (local.get $until)))))
+            {callback})"#
+    );
+    let folder = TempDir::new().context("a folder for the slow filter")?;
+    std::fs::write(folder.path().join("slow.wasm"), wat::parse_str(text)?)?;
+    Ok(folder)
+}
+
+async fn a_response_that_a_blocked_worker_has_not_written_holds(lab: &Lab) -> Outcome {
+    for (callback, is_behind) in POSITIONS {
+        let place = if is_behind { "behind" } else { "in front of" };
+        let held = holds(lab, callback, is_behind).await;
+        held.with_context(|| format!("{callback} {place} the counter"))?;
+    }
+    Ok(())
+}
+
+async fn holds(lab: &Lab, callback: &str, is_behind: bool) -> Outcome {
+    let folder = slow_module(callback)?;
+    let module = &*folder.path().join("slow.wasm");
+    let slow = Wasm { name: "slow", vm_id: "slow", module, ..lab.stream("") }.filter();
+    let mut filters = [lab.stream("{}").filter(), slow];
+    if !is_behind {
+        filters.reverse();
+    }
+    let main = filters.into_iter().fold(Hcm::new("main"), Hcm::filter);
+    let bench = Bench::with(lab, GATE, routes(main)).await?;
+    bench.until("count", "exact").await?;
+    let mut client = bench.held("a").await?;
+    bench.post("/drain").await?.expect(202)?;
+    // Enough of them to reach the worker that goes on.
+    let mut askers = JoinSet::new();
+    for _ in 0..12 {
+        askers.spawn(first_way_out(Client::connect(bench.gate).await?));
+    }
+    bench.upstream.release("a");
+    let first = timeout(SOON, askers.join_next()).await.context("a way out")?;
+    let (method, path) = first.context("an asker")???;
+    let answer = timeout(Duration::from_secs(1), client.response("GET")).await;
+    let answer = answer.with_context(|| format!("{method} {path} got out before the response"))?;
+    answer?.expect(200).map(drop)
+}
+
+/// The way out of this client that is open first.
+async fn first_way_out(mut client: Client) -> Outcome<(&'static str, &'static str)> {
+    let ways = [("GET", "/prestop"), ("GET", "/ready"), ("POST", "/drain_listeners?inboundonly")];
+    for (method, path) in ways.into_iter().cycle() {
+        if client.request(&Request::new(method, path)).await?.status == 200 {
+            return Ok((method, path));
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bail!("there are no ways out")
+}
