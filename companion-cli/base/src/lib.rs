@@ -16,6 +16,7 @@ pub mod files;
 pub mod foreign;
 pub mod image_reference;
 pub mod names;
+pub mod parse_error;
 pub mod ports;
 pub mod progress;
 pub mod time_span;

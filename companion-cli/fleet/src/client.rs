@@ -14,7 +14,7 @@ use super::call::Call;
 use super::error::{FleetError, is_temporary, without_login};
 use super::kubeconfig;
 use super::pause;
-use laststream_base::causes::with_sources;
+use super::secretless;
 use laststream_base::env_vars::{self, Lookup};
 use laststream_base::names;
 use laststream_base::time_span::TimeSpan;
@@ -183,7 +183,8 @@ fn client_error(error: &kube::Error) -> FleetError {
         kube::Error::Auth(error) => FleetError::of_auth(error),
         kube::Error::ProxyProtocolUnsupported { proxy_url }
         | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => FleetError::of_proxy(proxy_url),
-        error => FleetError::Kubeconfig(with_sources(error)),
+        kube::Error::RustlsTls(error) => FleetError::Kubeconfig(secretless::of_tls(error)),
+        _ => FleetError::Kubeconfig("no client can be made from it".to_owned()),
     }
 }
 

@@ -1,14 +1,16 @@
 //! Errors of the kubeconfig and of the Kubernetes API. Each text says what to do.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use http::Uri;
 use kube::client::AuthError;
 use kube::config::{InClusterError, KubeconfigError};
 
 use super::call::Call;
+use super::secretless;
 use laststream_base::causes::with_sources;
+use laststream_base::parse_error::ParseError;
 use laststream_base::visible::brief;
 
 /// The ClusterRoles of the commands for many pods.
@@ -128,11 +130,10 @@ impl FleetError {
                 message: status.message.clone(),
             },
             kube::Error::Auth(error) => Self::of_auth(error),
-            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Self::Unreadable {
-                server: server.to_owned(),
-                call: Box::new(call.clone()),
-                why: with_sources(error),
-            },
+            kube::Error::SerdeError(error) => {
+                Self::unreadable(call, server, ParseError::from(error).to_string())
+            }
+            kube::Error::FromUtf8(_) => Self::unreadable(call, server, "it is not UTF-8".into()),
             kube::Error::UpgradeConnection(error) => {
                 Self::Other(format!("cannot {call}: {}", with_sources(error)))
             }
@@ -151,16 +152,13 @@ impl FleetError {
         }
     }
 
-    /// The error of a credential program that failed.
+    fn unreadable(call: &Call, server: &str, why: String) -> Self {
+        Self::Unreadable { server: server.to_owned(), call: Box::new(call.clone()), why }
+    }
+
+    /// The error of credentials that cannot be used, or of the program that gives them.
     pub(crate) fn of_auth(error: &AuthError) -> Self {
-        let AuthError::AuthExecRun { cmd, out } = error else {
-            return Self::Credentials(with_sources(error));
-        };
-        let program = cmd.split_once(" \"--\" ").map_or(cmd.as_str(), |(_, program)| program);
-        let said = String::from_utf8_lossy(&out.stderr);
-        let said =
-            if said.trim().is_empty() { String::new() } else { format!(": {}", brief(&said)) };
-        Self::Credentials(format!("`{}` ended with {}{said}", brief(program), out.status))
+        Self::Credentials(secretless::of_auth(error))
     }
 
     fn of_status(status: u16, message: &str, call: &Call, server: &str) -> Self {
@@ -178,7 +176,7 @@ impl FleetError {
     pub(crate) fn of_pod(error: &InClusterError, usual: PathBuf) -> Self {
         match error {
             InClusterError::ReadEnvironmentVariable(_) => Self::NoKubeconfig(usual),
-            error => Self::ServiceAccount(error.to_string()),
+            error => Self::ServiceAccount(secretless::of_pod(error)),
         }
     }
 
@@ -186,6 +184,12 @@ impl FleetError {
     pub(crate) fn of_proxy(url: &Uri) -> Self {
         let url = without_login(url);
         Self::Proxy(format!("`{url}` does not begin with `http://`, `https://` or `socks5://`"))
+    }
+
+    /// The error of one file, which it names.
+    pub(crate) fn of_file(error: &KubeconfigError, path: &Path) -> Self {
+        let why = secretless::of_kubeconfig(error);
+        Self::Kubeconfig(format!("`{}`: {why}", path.display()))
     }
 
     pub(crate) fn of_kubeconfig(error: &KubeconfigError, contexts: &[String]) -> Self {
@@ -208,7 +212,7 @@ impl FleetError {
                  between two",
                 with_sources(error)
             )),
-            error => Self::Kubeconfig(with_sources(error)),
+            error => Self::Kubeconfig(secretless::of_kubeconfig(error)),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
-use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig};
 
 use super::access::Access;
 use super::error::FleetError;
@@ -75,9 +75,8 @@ pub(super) fn guard(exec: &mut ExecConfig, words: &[OsString]) {
 /// Reads the kubeconfig. A file that is named must exist; the default one need not, because pods
 /// have none.
 fn kubeconfig(access: &Access, lookup: Lookup<'_>) -> Result<Option<Kubeconfig>, FleetError> {
-    let to_error = |error| FleetError::of_kubeconfig(&error, &[]);
     if let Some(path) = &access.kubeconfig {
-        return read(path).map(Some).map_err(to_error);
+        return read(path).map(Some);
     }
     let named: Vec<PathBuf> =
         lookup(KUBECONFIG).map(|value| std::env::split_paths(&value).collect()).unwrap_or_default();
@@ -86,20 +85,22 @@ fn kubeconfig(access: &Access, lookup: Lookup<'_>) -> Result<Option<Kubeconfig>,
         // kubectl skips missing files.
         let mut files = named.iter().copied().filter(|path| path.exists()).peekable();
         if files.peek().is_none() {
-            return read(first).map(Some).map_err(to_error);
+            return read(first).map(Some);
         }
-        let merged =
-            files.try_fold(Kubeconfig::default(), |merged, path| merged.merge(read(path)?));
-        return merged.map(Some).map_err(to_error);
+        let merged = files.try_fold(Kubeconfig::default(), |merged, path| {
+            merged.merge(read(path)?).map_err(|error| FleetError::of_kubeconfig(&error, &[]))
+        });
+        return merged.map(Some);
     }
     let usual = usual_file(lookup);
-    if usual.exists() { read(&usual).map(Some).map_err(to_error) } else { Ok(None) }
+    if usual.exists() { read(&usual).map(Some) } else { Ok(None) }
 }
 
 /// Reads one file. An empty `current-context`, which kubectl writes if none is chosen, counts as
 /// none, so that the next file can choose one.
-fn read(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
-    let mut file = Kubeconfig::read_from(path)?;
+fn read(path: &Path) -> Result<Kubeconfig, FleetError> {
+    let mut file =
+        Kubeconfig::read_from(path).map_err(|error| FleetError::of_file(&error, path))?;
     file.current_context = file.current_context.filter(|name| !name.is_empty());
     Ok(file)
 }

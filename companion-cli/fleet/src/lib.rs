@@ -27,6 +27,7 @@ mod pause;
 mod pod_report;
 mod pods;
 pub mod rollout;
+mod secretless;
 mod statistics;
 mod stats;
 mod survey;

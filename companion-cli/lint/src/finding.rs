@@ -112,9 +112,17 @@ impl<'g> Findings<'g> {
         }
     }
 
-    /// A finding in a file that may have no nodes.
+    /// A finding in a file that may have no nodes. Without them, nothing says whether the line
+    /// holds a secret, so it is not shown.
     pub(super) fn in_file(&mut self, source: u32, position: Position, message: impl Into<String>) {
         self.add(source, position, 1, String::new(), message.into(), position.line);
+        self.hide_line();
+    }
+
+    fn hide_line(&mut self) {
+        if let Some(finding) = self.list.last_mut() {
+            finding.source_line = None;
+        }
     }
 
     fn push(
@@ -127,10 +135,8 @@ impl<'g> Findings<'g> {
         let outermost = place.outermost();
         let carrier_line = outermost.key().unwrap_or(outermost).position().line;
         self.add(self.inputs.file_of(place.tree), position, width, path, message, carrier_line);
-        if is_secret(place)
-            && let Some(finding) = self.list.last_mut()
-        {
-            finding.source_line = None;
+        if is_secret(place) {
+            self.hide_line();
         }
     }
 
@@ -177,11 +183,18 @@ fn sounds_secret(text: &str) -> bool {
     SECRETS.iter().any(|word| text.contains(word))
 }
 
-/// Whether the value may be a secret and must not be shown: by its key, or by the name of its
-/// variable.
+/// Whether the value may be a secret and must not be shown: by its key, by the name of its variable,
+/// or because it is in a Secret.
 pub(super) fn is_secret(node: Node<'_>) -> bool {
     let key = node.key_text();
     let variable =
         node.parent().filter(|_| key == Some("value")).and_then(|map| map.text_of("name"));
     [key, variable].into_iter().flatten().any(sounds_secret)
+        || node.outwards().any(is_secret_object)
+}
+
+/// Whether a map is a Secret. A file that ends too early may have no `kind`.
+fn is_secret_object(map: Node<'_>) -> bool {
+    map.get("stringData").is_some()
+        || map.get("data").is_some() && map.text_of("kind") != Some("ConfigMap")
 }

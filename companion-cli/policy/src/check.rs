@@ -19,6 +19,7 @@ use super::file::{
 use super::{ForwardedProto, Policy, PolicyProblem, Sizing, sizing, warnings};
 use laststream_base::time_span::TimeSpan;
 use site::Site;
+use values::variable;
 
 pub(super) use gate::has_gate;
 
@@ -188,8 +189,11 @@ impl Checker {
 
     /// Checks the section `drain` and fits its times.
     fn drain(&mut self, drain: &Drain, site: Site<'_>) -> Sizing {
-        if let Some(name) = &drain.grace_from {
-            self.variable("drain.grace_from", name, "TERMINATION_GRACE_PERIOD_SECONDS");
+        let example = "TERMINATION_GRACE_PERIOD_SECONDS";
+        if let Some(name) = &drain.grace_from
+            && let Err(why) = variable(name, example)
+        {
+            self.problem("drain.grace_from", format!("`{name}` {why}"));
         }
         sizing::fit(drain, site.usual_times()).unwrap_or_else(|problem| {
             self.0.push(problem);

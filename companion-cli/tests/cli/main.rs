@@ -11,5 +11,6 @@ mod images;
 mod modules;
 mod registry;
 mod render;
+mod secrets;
 mod size;
 mod support;

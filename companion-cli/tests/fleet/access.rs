@@ -171,7 +171,7 @@ fn a_login_that_fails_is_named() -> Outcome {
     with_credentials(&cluster, "echo not logged in >&2; exit 3")?;
     let said = cluster.run(&STATUS)?.expect(2)?;
     said.stderr_contains("not logged in")?
-        .stderr_contains("/login\"` ended with exit")?
+        .stderr_contains("/login` ended with exit")?
         .hides("guarded")?;
     Ok(())
 }

@@ -10,8 +10,8 @@ use std::borrow::Cow;
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
-    self, DeserializeSeed, Deserializer, Expected, IntoDeserializer as _, MapAccess, SeqAccess,
-    Unexpected, Visitor,
+    self, Deserialize as _, DeserializeSeed, Deserializer, Expected, IntoDeserializer as _,
+    MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
 
@@ -161,6 +161,12 @@ pub(crate) fn optional_whole<'de, const LOW: u64, const HIGH: u64, D: Deserializ
     reader: D,
 ) -> Result<Option<u64>, D::Error> {
     reader.deserialize_option(Optional::<LOW, HIGH>)
+}
+
+/// A text that no error shows, nor a value at its place.
+pub(crate) fn secret<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<String>, D::Error> {
+    Option::deserialize(reader)
+        .map_err(|_| de::Error::custom("is not what is expected here: a text in quotes"))
 }
 
 struct Optional<const LOW: u64, const HIGH: u64>;

@@ -10,6 +10,7 @@ use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
 
 use super::structural::{compiled, json_schema};
+use laststream_base::parse_error::ParseError;
 
 /// Group, kind, served versions, releases and schema, separated by tabs.
 const TABLE: &[u8] = include_bytes!("table.tsv.gz");
@@ -47,7 +48,7 @@ impl Definition {
         let documents: Vec<Value> =
             serde_saphyr::from_multiple(text).map_err(|error| CrdError::Unreadable {
                 file: file.to_owned(),
-                reason: error.without_snippet().to_string(),
+                reason: ParseError::from(&error).to_string(),
             })?;
         let mut definitions = Vec::new();
         for document in documents {

@@ -36,8 +36,13 @@ fn key_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         for &(again, first) in &inputs.tree(tree).twice {
             let key = |id| inputs.node(tree, id);
             let line = key(first).position().line;
-            let text = key(again).text().unwrap_or_default();
-            findings.at(key(again), format!("`{text}` stands already in line {line}"));
+            match key(again).parent().filter(|_| is_secret(key(again))) {
+                Some(map) => findings.at(map, format!("a key of line {line} stands here again")),
+                None => {
+                    let text = key(again).text().unwrap_or_default();
+                    findings.at(key(again), format!("`{text}` stands already in line {line}"));
+                }
+            }
         }
     }
 }

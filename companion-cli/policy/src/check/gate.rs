@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::Checker;
 use super::site::Site;
+use super::values::variable;
 use crate::file::{File, Gate, GateSecret, Notify, Placement, PlainEnvoy};
 use laststream_base::ports;
 use laststream_base::time_span::TimeSpan;
@@ -125,37 +126,28 @@ impl Checker {
         }
     }
 
-    pub(super) fn variable(&mut self, path: &str, name: &str, example: &str) {
-        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        if name.is_empty() || !name.bytes().all(is_word) {
-            let message =
-                format!("`{name}` is not the name of an environment variable, such as `{example}`");
-            self.problem(path, message);
-        }
-    }
-
+    /// No message repeats a value, because the secret itself may stand there by mistake.
     fn secret(&mut self, gate: &Gate) {
         const VARIABLE: &str = "gate.secret.environment";
-        if let Some(GateSecret::Environment(name)) = &gate.secret {
-            self.variable(VARIABLE, name, "LASTSTREAM_SECRET");
+        if let Some(GateSecret::Environment(name)) = &gate.secret
+            && let Err(why) = variable(name, "LASTSTREAM_SECRET")
+        {
+            self.problem(VARIABLE, why);
         }
         match &gate.secret {
             Some(GateSecret::Environment(name)) if name.starts_with("ISTIO_META") => {
-                let message = format!(
-                    "`{name}` would be shown: Istio's agent puts such variables into the proxy's \
-                        metadata"
+                self.problem(
+                    VARIABLE,
+                    "begins with `ISTIO_META`, so it would be shown: Istio's agent puts such \
+                        variables into the proxy's metadata",
                 );
-                self.problem(VARIABLE, message);
             }
             Some(GateSecret::Sds(path))
                 if !path.starts_with('/') || path.chars().any(char::is_control) =>
             {
                 self.problem(
                     "gate.secret.sds",
-                    format!(
-                        "`{path}` is not an absolute path in the proxy, such as \
-                        `/etc/laststream/sds.yaml`"
-                    ),
+                    "is not an absolute path in the proxy, such as `/etc/laststream/sds.yaml`",
                 );
             }
             _ => {}

@@ -12,6 +12,15 @@ pub(super) fn is_word(text: &str) -> bool {
         && !text.contains(|character: char| character.is_whitespace() || character.is_control())
 }
 
+/// Whether a text is the name of an environment variable; otherwise why not.
+pub(super) fn variable(name: &str, example: &str) -> Result<(), String> {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if !name.is_empty() && name.bytes().all(is_word) {
+        return Ok(());
+    }
+    Err(format!("is not the name of an environment variable, such as `{example}`"))
+}
+
 impl Checker {
     pub(super) fn image(&mut self, path: &str, name: &str) {
         if !is_word(name) {

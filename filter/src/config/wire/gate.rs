@@ -8,7 +8,7 @@ use smart_default::SmartDefault;
 
 use super::Scope;
 use super::end::End;
-use crate::config::read::{optional_whole, whole};
+use crate::config::read::{optional_whole, secret, whole};
 
 /// The longest drain: thirty days, in milliseconds. A larger number is a mistake.
 const LONGEST: u64 = 2_592_000_000;
@@ -85,6 +85,7 @@ pub struct Gate {
     /// `x-laststream-secret`: 16 visible ASCII characters or more. It stands here in clear text, so
     /// prefer `secret_key`. One of the two is required if the listener is not on the loopback
     /// interface.
+    #[serde(deserialize_with = "secret")]
     pub secret: Option<String>,
     /// The filter state key that holds the secret. A `set_filter_state` filter in front of the gate
     /// writes it from a place outside of the configuration, such as `%ENVIRONMENT(NAME)%`. While it

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::{FoundLogin, Login, Sources, helper, key};
 use crate::image::is_docker_hub;
 use laststream_base::foreign;
+use laststream_base::parse_error::ParseError;
 
 /// The limit in bytes; a larger file does not hold credentials.
 const LARGEST: u64 = 4 << 20;
@@ -56,11 +57,8 @@ impl File {
         if text.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
         }
-        // Only the position is shown, because the parser's message may quote a secret.
-        let content = serde_json::from_slice(&text).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            wrong(path, format_args!("line {line}, column {column} is not as docker writes it"))
-        })?;
+        let content =
+            serde_json::from_slice(&text).map_err(|error| wrong(path, ParseError::from(&error)))?;
         Ok(Some(Self { path: path.to_owned(), content }))
     }
 

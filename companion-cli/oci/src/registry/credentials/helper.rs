@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::{Login, Sources, login};
 use laststream_base::children::{self, Child, Group};
 use laststream_base::env_vars;
+use laststream_base::parse_error::ParseError;
 
 /// The limit on the helper's output.
 const LARGEST_OUTPUT: u64 = 1 << 20;
@@ -46,27 +47,15 @@ pub(super) fn get_login(
         return if output.contains(NOT_FOUND) {
             Ok(None)
         } else {
-            Err(format!("failed ({status}){}", complaint(&output)))
+            // Its output is not shown, because it may hold the secret.
+            Err(format!("failed ({status}); see why: `echo {registry} | {helper} get`"))
         };
     }
-    // The parser's error is dropped, because it may quote the secret.
-    let answer: HelperReply = serde_json::from_str(&output)
-        .map_err(|_| "did not answer with `Username` and `Secret` as JSON".to_owned())?;
+    let answer: HelperReply = serde_json::from_str(&output).map_err(|error| {
+        let problem = ParseError::from(&error);
+        format!("did not answer with `Username` and `Secret` as JSON: {problem}")
+    })?;
     Ok(login(answer.username, answer.secret, None))
-}
-
-/// The first line, unless the output could be a reply with the secret.
-fn complaint(output: &str) -> String {
-    let line: String = output
-        .trim()
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .filter(|character| !character.is_control())
-        .take(200)
-        .collect();
-    if line.is_empty() || output.contains(['{', '"']) { String::new() } else { format!(": {line}") }
 }
 
 /// Runs a helper. A thread reads its output, because a grandchild that outlives a killed helper

@@ -178,7 +178,10 @@ fn errors_name_the_problem_and_no_secret() {
     };
     let docker = |config: &str| Home::new().docker(config).error("r.test");
     for (error, says) in [
-        (helper("echo locked; exit 3"), "failed (exit status: 3): locked"),
+        (
+            helper("echo hunter2; exit 3"),
+            "failed (exit status: 3); see why: `echo r.test | docker-credential-x get`",
+        ),
         (
             helper(r#"echo '{"Username": "u", "Secret": "hunter2"}'; exit 3"#),
             "failed (exit status: 3)",
@@ -193,7 +196,10 @@ fn errors_name_the_problem_and_no_secret() {
         ),
         (docker(r#"{"auths": {"r.test": {"auth": "aHVudGVyMg=="}}}"#), "has no colon"),
         (docker(r#"{"auths": {"r.test": {"auth": 5, "password": "hunter2"}}}"#), "line 1, column"),
-        (docker(r#"{"auths": "hunter2"}"#), "is not as docker writes it"),
+        (
+            docker(r#"{"auths": "hunter2"}"#),
+            "line 1, column 19: this must be a section with fields",
+        ),
     ] {
         assert!(error.contains(says), "{error}");
         assert!(error.contains("config.json"), "{error}");
