@@ -10,7 +10,7 @@ fn a_checkout_is_compiled_again() -> Outcome {
     let folder = tempfile::tempdir()?;
     copy_checkout(folder.path())?;
     let mut run = Run::start_in(folder, &["--module", ".", "--watch"])?;
-    let source = run.folder().join("filter/drain/src/words.rs");
+    let source = run.folder().join("filter/drain/src/requests/words.rs");
     let text = std::fs::read_to_string(&source)?;
     assert!(
         run.status()?["reason"] == "no drain was asked for"

@@ -66,7 +66,7 @@ impl CallEnd {
             Some(504) => Self::TimedOut,
             Some(503) if !is_from_upstream => {
                 let says = |text: &&str| text_after(body.as_bytes(), text.as_bytes()).is_some();
-                if NOT_SENT.iter().any(|text| says(&text)) { Self::NotSent } else { Self::Reset }
+                if NOT_SENT.iter().any(says) { Self::NotSent } else { Self::Reset }
             }
             Some(status) => Self::Answered(status),
         }
