@@ -7,8 +7,8 @@ use core::fmt::Write as _;
 
 use laststream_drain::counts::{Endable, IndexEntry, LatchCheck, Order, Reply, Request};
 use laststream_drain::state::{
-    EndProgress, Kinds, Lead, Millis, Moment, Phase, QueryPacing, Queue, Record, RunningQuery,
-    Scope, Shared, Step, Total,
+    App, AppReply, EndProgress, Kinds, Lead, Millis, Moment, Phase, QueryPacing, Queue, Record,
+    RunningQuery, Scope, Shared, Step, Total,
 };
 use strum::VariantArray as _;
 
@@ -110,6 +110,7 @@ number! {
     Millis: |millis| millis.0, |number| Some(Millis(number));
     Queue: |queue| queue.0.into(), |number| Some(Queue(number.try_into().ok()?));
     Kinds: |kinds| kinds.to_bits().into(), |bits| Some(Kinds::from_bits(bits as u8));
+    App: |app| *app as u64, |number| App::VARIANTS.get(number as usize).copied();
     Phase: |phase| *phase as u64, |number| Phase::VARIANTS.get(number as usize).copied();
     Scope: |scope| *scope as u64, |number| Scope::VARIANTS.get(number as usize).copied();
     LatchCheck: |check| *check as u64, |number| Some(match number {
@@ -137,6 +138,7 @@ macro_rules! fields {
 
 fields! {
     Total { at, requests }
+    AppReply { asked_at, state }
     Lead { gate, until }
     EndProgress { began, last, ordered, stopped }
     RunningQuery { began, limit, owner }
@@ -145,7 +147,7 @@ fields! {
         phase, began, deadline, ended, begun_before, begun_last, quiet_since, begin, finish,
         logged_at, force_reason
     }
-    Shared { pacing, ends, notify, total, sums_lack_streams, lead, evaluated_at, record }
+    Shared { pacing, ends, notify, app, total, sums_lack_streams, lead, evaluated_at, record }
     IndexEntry { queue, scope, since, configuration, written_off }
     Order {
         count, kinds, changing, began_before, retry_after, grace, look_since, drain

@@ -220,14 +220,15 @@ impl Worker {
             samples,
             total: turn.shared.total.requests,
             sums_lack_streams: turn.shared.sums_lack_streams,
-            app: self.app.reply_since(turn.shared.record.began),
+            app: turn.shared.app_since_the_drain_began(),
         };
         turn.shared.sums_lack_streams |= samples.lacks_streams(sources.ignorable());
         sources.sums_lack_streams = turn.shared.sums_lack_streams;
         let observed = sources.observe();
         let phase_before = turn.shared.record.phase;
         let (reason, action) = turn.record().evaluate(policy, facts.now, &observed);
-        let logs = turn.record().claim_log(facts.now);
+        let leads = turn.shared.is_led_by(facts.queue, facts.now);
+        let logs = leads && turn.record().claim_log(facts.now);
         let shared = &turn.shared;
         let notifies = policy.notify_patience.is_some() && shared.record.phase != Phase::Serving;
         let view = View {

@@ -7,7 +7,7 @@ use super::stats::Stats;
 use super::subtraction::Ignorable;
 use super::survey::Survey;
 use crate::state::{
-    App, Begun, CountState, EnvoyCount, Moment, Observation, Policy, combine_counts,
+    App, AppReply, Begun, CountState, EnvoyCount, Moment, Observation, Policy, combine_counts,
 };
 
 /// What one worker knows besides the facts.
@@ -21,8 +21,8 @@ pub(crate) struct Sources<'s> {
     pub(crate) total: u64,
     /// Whether Envoy's sums are proven to lack streams.
     pub(crate) sums_lack_streams: bool,
-    /// The last query to the app of this drain that has a result, and the state that it shows.
-    pub(crate) app: Option<(Moment, App)>,
+    /// The app's last answer in this drain.
+    pub(crate) app: Option<AppReply>,
 }
 
 impl Sources<'_> {
@@ -35,7 +35,7 @@ impl Sources<'_> {
         };
         let envoy = self.envoy_count();
         let known_by_envoy = policy.has_admin().then(|| samples.known_until());
-        let known = [survey.alive_until, known_by_envoy, app.map(|(asked_at, _)| asked_at)];
+        let known = [survey.alive_until, known_by_envoy, app.map(|reply| reply.asked_at)];
         let may_have_uncounted = self.may_have_uncounted_streams();
         let begun = Begun { before: facts.counts.begun_before, after: facts.counts.begun() };
         Observation {
@@ -53,7 +53,7 @@ impl Sources<'_> {
             envoy,
             buffered: samples.stats(facts.now).and_then(|stats| stats.buffered),
             lingers: !policy.has_admin() || !samples.has_buffered_bytes(),
-            app: app.map_or(App::Awaited, |(_, app)| app),
+            app: app.map_or(App::Awaited, |reply| reply.state),
         }
     }
 

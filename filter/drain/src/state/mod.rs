@@ -26,6 +26,6 @@ pub use phase::Phase;
 pub use policy::{BeginCall, Finish, Policy};
 pub use record::{Action, Record};
 pub use scope::Scope;
-pub use shared::{Lead, Shared, Total};
+pub use shared::{AppReply, Lead, Shared, Total};
 pub(crate) use step::text_after;
 pub use step::{CallEnd, FROM_UPSTREAM, Step};

@@ -1,11 +1,13 @@
 //! The observation of one worker at one moment, and the reason why it keeps the gate closed.
 
+use strum::VariantArray;
+
 use super::count_state::CountState;
 use super::moments::Moment;
 use super::phase::Phase;
 
 /// Whether the app is still there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, VariantArray)]
 pub enum App {
     /// It has not answered in this drain yet.
     Awaited,

@@ -3,6 +3,7 @@
 
 use super::ends::EndProgress;
 use super::moments::{Moment, Queue};
+use super::observation::App;
 use super::pacing::QueryPacing;
 use super::record::Record;
 use super::step::Step;
@@ -20,6 +21,8 @@ pub struct Shared {
     pub ends: EndProgress,
     /// The call that tells the app of the drain.
     pub notify: Step,
+    /// The last answer of the app.
+    pub app: Option<AppReply>,
     /// The newest total number of requests by Envoy's own count. All workers use this one number,
     /// because a difference between two workers' answers would look like a request that has begun.
     pub total: Total,
@@ -30,6 +33,15 @@ pub struct Shared {
     pub lead: Option<Lead>,
     /// When a serving gate last evaluated for its metrics.
     pub evaluated_at: Option<Moment>,
+}
+
+/// The app's answer to one query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AppReply {
+    /// The beginning of the query.
+    pub asked_at: Moment,
+    /// Whether the app is there.
+    pub state: App,
 }
 
 /// A total number of requests.
@@ -52,6 +64,11 @@ pub struct Lead {
 }
 
 impl Shared {
+    /// The app's last answer. One from before this drain is not an answer about it.
+    pub(crate) fn app_since_the_drain_began(&self) -> Option<AppReply> {
+        self.app.filter(|reply| reply.asked_at >= self.record.began)
+    }
+
     /// Whether this gate leads.
     pub(crate) fn is_led_by(&self, gate: Option<Queue>, now: Moment) -> bool {
         self.lead.is_some_and(|lead| Some(lead.gate) == gate && now < lead.until)

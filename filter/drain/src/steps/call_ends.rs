@@ -50,7 +50,7 @@ impl Apply<'_, '_, '_> {
                 self.answer_signal(stream, is_latched, ended);
             }
             Call::Stats { query, .. } => self.stats_have_arrived(query, &ended),
-            Call::App => self.app.has_answered(app::from_response(&ended)),
+            Call::App => self.app.has_answered(app::from_response(&ended), self.turn),
             Call::Notify { began } => notify::has_ended(began, end, self.turn),
         }
     }
