@@ -1,7 +1,7 @@
 //! What a worker's gate does next. The shell does it, in this order, after it has stored the shared
 //! value.
 
-use super::signals::Signal;
+use super::signal::Signal;
 use super::status::{Listings, Outcome, Status};
 #[cfg(test)]
 use super::view::View;

@@ -1,7 +1,7 @@
 //! What happens to one worker's gate.
 
 use super::effects::Call;
-use super::signals::Signal;
+use super::signal::Signal;
 use crate::state::{CallEnd, Millis, StreamNumber};
 
 /// One callback of Envoy.

@@ -3,6 +3,7 @@
 pub(crate) mod effects;
 pub(crate) mod event;
 pub(crate) mod schedule;
+pub(crate) mod signal;
 pub(crate) mod signals;
 pub(crate) mod status;
 pub(crate) mod view;
@@ -16,7 +17,8 @@ pub use effects::{Answer, Call, Counter, Effect, Effects, Gauge, IndexChange, Le
 pub use event::{Client, Command, Ended, Event, Hold};
 pub(crate) use schedule::{Schedule, StatsQuery};
 pub(crate) use signals::{LatchedSignal, Origin, Refusal, SignalStep, step_of_held};
-pub use signals::{QUIT, Signal};
+
+pub use signal::{QUIT, Signal};
 pub use status::{EndStatus, Listings, Outcome, Progress, ScopeStatus, Status};
 pub(crate) use view::View;
 pub(crate) use waiting::{HeldSignal, Needs, Waiter, Waiting, WaitsFor};

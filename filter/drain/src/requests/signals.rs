@@ -8,34 +8,6 @@ use super::waiting::{HeldSignal, Needs};
 use crate::counts::Latch;
 use crate::state::{CountState, Moment, Phase, Reason, StreamNumber};
 
-/// A signal to Envoy's admin interface, with its path and query.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Signal {
-    /// Envoy ends.
-    Quit(String),
-    /// Envoy closes its listeners.
-    DrainListeners(String),
-}
-
-/// The path of the signal that ends Envoy.
-pub const QUIT: &str = "/quitquitquit";
-
-impl Signal {
-    /// The path with its query.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        match self {
-            Self::Quit(path) | Self::DrainListeners(path) => path,
-        }
-    }
-
-    /// Whether the process ends, with the streams of all scopes.
-    #[must_use]
-    pub fn ends_envoy(&self) -> bool {
-        matches!(self, Self::Quit(_))
-    }
-}
-
 /// The origin of a signal behind the latch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {

@@ -1,6 +1,6 @@
 //! The requests that the gate holds, and the condition that each waits for.
 
-use super::signals::Signal;
+use super::signal::Signal;
 use crate::state::{Moment, StreamNumber};
 
 /// The condition that a held request waits for.
