@@ -113,7 +113,7 @@ impl Root {
         match &self.role {
             Some(Role::Stream(root)) => {
                 let Plugin { counter, config, .. } = &*root.plugin;
-                counter.enter_index(host, config.scope, config.fingerprint);
+                counter.enter_index(host, config.scope);
                 counter.on_tick(host, &mut |visit| root.visit(visit));
             }
             Some(Role::Gate(gate)) => gate.borrow_mut().on_tick(host),

@@ -148,7 +148,7 @@ fields! {
         logged_at, force_reason
     }
     Shared { pacing, ends, notify, app, total, sums_lack_streams, lead, evaluated_at, record }
-    IndexEntry { queue, scope, since, configuration, written_off }
+    IndexEntry { queue, scope, since, written_off }
     Order {
         count, kinds, changing, began_before, retry_after, grace, look_since, drain
     }
@@ -269,9 +269,9 @@ mod tests {
         let endable = Some(Endable { streams: 1, unseen: 2 });
         is_kept(&Reply { queue: Queue(7), in_flight: u64::MAX, endable, ..Reply::default() });
         for scope in Scope::VARIANTS {
-            let (queue, since, configuration) = (Queue(1), Moment(2), 3);
+            let (queue, since) = (Queue(1), Moment(2));
             let written_off = Some(Moment(4));
-            is_kept(&IndexEntry { queue, scope: *scope, since, configuration, written_off });
+            is_kept(&IndexEntry { queue, scope: *scope, since, written_off });
         }
     }
 

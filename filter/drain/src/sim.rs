@@ -188,5 +188,5 @@ impl Sim {
 /// A counter that has been there for long.
 #[must_use]
 pub fn entry(queue: Queue, scope: Scope) -> IndexEntry {
-    IndexEntry { queue, scope, since: Moment(1), configuration: 1, written_off: None }
+    IndexEntry { queue, scope, since: Moment(1), written_off: None }
 }

@@ -44,7 +44,7 @@ impl Counter {
     /// Enters the index, unless it is there. Called from the first tick, because a VM that Envoy
     /// creates only to validate a configuration never ticks; and from each stream, the first of
     /// which may come earlier.
-    pub(crate) fn enter_index(&self, host: &impl Control, scope: Scope, configuration: u32) {
+    pub(crate) fn enter_index(&self, host: &impl Control, scope: Scope) {
         if self.queue.get().is_some() {
             return;
         }
@@ -55,7 +55,7 @@ impl Counter {
         let is_sealed = latch::is_sealed(host);
         let until = if is_sealed { FOR_EVER } else { since + NEW_COUNTER_CHECKS };
         self.checks_latch_until.set(self.checks_latch_until.get().max(Some(until)));
-        add_to_index(host, IndexEntry { queue, scope, since, configuration, written_off: None });
+        add_to_index(host, IndexEntry { queue, scope, since, written_off: None });
     }
 
     /// Leaves the index: this root context counts nothing any more.

@@ -128,7 +128,7 @@ mod tests {
 
     fn entry(queue: u32) -> IndexEntry {
         let (queue, scope, since) = (Queue(queue), Scope::Gateway, Moment(5));
-        IndexEntry { queue, scope, since, configuration: 6, written_off: None }
+        IndexEntry { queue, scope, since, written_off: None }
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -149,7 +149,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn lines_that_this_version_cannot_read_stay() {
         let host = Fake::default();
-        let later = "2 3 0 5 6 0\n?\n";
+        let later = "2 3 0 5 0\n?\n";
         assert!(host.set_shared_data(INDEX, later.as_bytes(), None));
         add_to_index(&host, entry(7));
         write_off(&host, &[Queue(7)], Moment(70));

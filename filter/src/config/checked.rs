@@ -18,8 +18,6 @@ pub struct Config {
     pub(crate) kinds: bool,
     pub(crate) forwarded_proto: Option<Policy>,
     pub(crate) gate: Option<GatePolicy>,
-    /// A hash of the text, which distinguishes it from other configurations.
-    pub(crate) fingerprint: u32,
 }
 
 const NAME: &str = concat!("laststream ", env!("CARGO_PKG_VERSION"));

@@ -112,7 +112,7 @@ impl Stream {
     /// never subtracts too much.
     fn count<H: Control>(&self, host: &H, headers: &mut LazyHeaders<'_, H>) -> Counted {
         let Plugin { config, metrics, counter, .. } = &*self.plugin;
-        counter.enter_index(host, config.scope, config.fingerprint);
+        counter.enter_index(host, config.scope);
         let route = || host.property("xds\0route_name").unwrap_or_default();
         if !config.exclude.is_empty() && rules::any(&config.exclude, headers.get(), route) {
             if !metrics.excluded.increment(host) {

@@ -160,8 +160,6 @@ pub struct IndexEntry {
     /// The time since which it counts. A stream that began earlier may be uncounted, even if
     /// another counter existed then.
     pub since: Moment,
-    /// The fingerprint of its configuration. A worker whose VM died returns with the same one.
-    pub configuration: u32,
     /// The time since which no gate expects it to count anything, because it did not reply. A reply
     /// to any gate revives it.
     pub written_off: Option<Moment>,

@@ -132,7 +132,6 @@ mod tests {
             queue: Queue(1),
             scope: Scope::Outbound,
             since: Moment(1),
-            configuration: 1,
             written_off: Some(Moment(2)),
         };
         let facts = Facts {

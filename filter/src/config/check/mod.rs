@@ -11,7 +11,7 @@ use crate::forwarded::is_token;
 use crate::stream::rules::Rule;
 use crate::text::Text;
 
-pub(super) fn check(mut wire: Configuration, fingerprint: u32) -> Result<Config, Refused> {
+pub(super) fn check(mut wire: Configuration) -> Result<Config, Refused> {
     let mut checker = Checker(Vec::new());
     let gate = checker.gate(&mut wire);
     let (exclude, long_lived) =
@@ -21,17 +21,7 @@ pub(super) fn check(mut wire: Configuration, fingerprint: u32) -> Result<Config,
     let forwarded_proto = wire.forwarded_proto.as_ref().map(|wire| checker.forwarded_proto(wire));
     if checker.0.is_empty() {
         let Configuration { role, scope, .. } = wire;
-        Ok(Config {
-            role,
-            scope,
-            exclude,
-            long_lived,
-            ages,
-            kinds,
-            forwarded_proto,
-            gate,
-            fingerprint,
-        })
+        Ok(Config { role, scope, exclude, long_lived, ages, kinds, forwarded_proto, gate })
     } else {
         Err(Refused(checker.0))
     }

@@ -177,9 +177,9 @@ impl Worker {
     /// Calls the VM.
     pub(super) fn call(&mut self, port: &Port<'_>, callback: &Callback, now: u64) -> Outcome {
         match *callback {
-            Callback::Enter(root) => self.count(root, |plugin| {
-                plugin.counter.enter_index(port, plugin.config.scope, plugin.config.fingerprint)
-            }),
+            Callback::Enter(root) => {
+                self.count(root, |plugin| plugin.counter.enter_index(port, plugin.config.scope))
+            }
             Callback::Leave(root) => {
                 self.count(root, |plugin| plugin.counter.leave_index(port));
                 self.counters.retain(|counter| counter.root != root);
