@@ -298,6 +298,32 @@ fn a_counter_that_is_late_keeps_the_gate_closed() {
     }
 }
 
+/// An excluded stream is in flight. Once Envoy's sums have proven to lack it, the one request in
+/// them is another one.
+#[wasm_bindgen_test(unsupported = test)]
+fn nothing_is_subtracted_from_sums_that_lack_streams() {
+    for (first, lacks) in [(1, false), (0, true)] {
+        let mut sim = Sim::new(Policy { finish: Finish::Nothing, ..policy() });
+        sim.request(FIRST, Command::PreStop(Hold::UntilOpen));
+        let until = sim.now + Millis(3_000);
+        let mut active = first;
+        while sim.now < until && sim.shared.record.phase == Phase::Draining {
+            pass(&mut sim, 10);
+            sim.on(Event::Tick);
+            let mut replies = sim.take_replies();
+            replies.iter_mut().for_each(|(reply, _)| reply.excluded = 1);
+            if sim.worker.receive(sim.now, replies) {
+                sim.on(Event::Message);
+            }
+            if sim.query().is_some() {
+                sim.answer_query(&IDLE.replace("rq_active: 0", &format!("rq_active: {active}")));
+                active = 1;
+            }
+        }
+        assert_eq!(sim.shared.record.phase == Phase::Draining, lacks, "{first} at first");
+    }
+}
+
 /// All gates were asked once; only one goes on asking.
 #[wasm_bindgen_test(unsupported = test)]
 fn a_gate_that_does_not_lead_asks_nothing() {

@@ -125,7 +125,10 @@ fn a_held_request_is_answered_once_answers_are_new_enough() {
     }
     let drained = zero(Drained, Reason::Open(Drained));
     assert!(drained.answers(&waiter(WaitsFor::Ready, NEXT, NOW)), "its time is over");
-    assert!(!drained.proves_open(NEXT), "the answers are older than the request");
+    let newer_query = Needs { query: Some(2), ..FIRST };
+    for needs in [NEXT, newer_query] {
+        assert!(!drained.proves_open(needs), "{needs:?}: the answers are older than the request");
+    }
     assert!(drained.proves_open(FIRST) && zero(Forced, Reason::Open(Forced)).proves_open(NEXT));
     let asks = snapshot(Serving, Reason::Asking, CountState::Exact, EnvoyCount::Awaited);
     assert!(!asks.has_answers(FIRST), "the counters have not told which requests hold the drain");

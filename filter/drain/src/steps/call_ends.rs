@@ -101,3 +101,73 @@ fn log_failure(end: CallEnd, line: &str, turn: &mut Turn<'_>) {
         turn.log(Level::Warning, line);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{Call, CallEnd, Millis, Phase, StreamNumber};
+    use crate::requests::{Command, Event};
+    use crate::sim::{IDLE, Sim};
+    use crate::state::{BeginCall, Finish, Policy, Step};
+
+    /// A gate whose drain has just begun.
+    fn draining() -> Sim {
+        let (begin, finish) = (BeginCall::Nothing, Finish::Quit);
+        let mut sim = Sim::new(Policy { begin, finish, ..Policy::default() });
+        sim.request(StreamNumber(2), Command::Drain);
+        sim
+    }
+
+    /// A tick after ten milliseconds, with all replies. Every query ends like this.
+    fn step(sim: &mut Sim, (end, body): (CallEnd, &str)) {
+        sim.now = sim.now + Millis(10);
+        sim.on(Event::Tick);
+        sim.reply();
+        if let Some(query) = sim.query() {
+            sim.end_call(query, end, body);
+            sim.reply();
+        }
+    }
+
+    /// The process may end at any time after a call that may have arrived.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_last_call_that_may_have_arrived_seals_the_latch_and_is_not_made_again() {
+        for (end, seals) in [
+            (CallEnd::Answered(200), true),
+            (CallEnd::TimedOut, true),
+            (CallEnd::Reset, true),
+            (CallEnd::Answered(503), false),
+            (CallEnd::NotSent, false),
+        ] {
+            let mut sim = draining();
+            let latest = sim.now + Millis(3_000);
+            while !sim.calls.contains(&Call::Finish) {
+                assert!(sim.now < latest, "no last call");
+                step(&mut sim, (CallEnd::Answered(200), IDLE));
+            }
+            let finish = sim.calls.iter().position(|call| *call == Call::Finish);
+            sim.end_call(finish.expect("under way"), end, "");
+            let is_done = sim.shared.record.finish == Step::Done;
+            assert_eq!((sim.latch.is_sealed, is_done), (seals, seals), "{end:?}");
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_query_that_has_failed_is_no_answer() {
+        for (end, body) in [
+            (CallEnd::TimedOut, ""),
+            (CallEnd::Reset, ""),
+            (CallEnd::NotSent, ""),
+            (CallEnd::Answered(503), IDLE),
+            (CallEnd::Answered(200), "nothing of Envoy"),
+        ] {
+            let mut sim = draining();
+            let until = sim.now + Millis(5_000);
+            while sim.now < until {
+                step(&mut sim, (end, body));
+                assert_eq!(sim.shared.record.phase, Phase::Draining, "{end:?} {body}");
+            }
+        }
+    }
+}

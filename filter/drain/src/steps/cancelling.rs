@@ -106,3 +106,37 @@ pub(crate) fn cancelled_in_words(was_draining: bool, phase: Phase) -> &'static s
         (true, _) => "the drain was cancelled; another drain has begun since, and goes on",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{BeginCall, IS_FINISHING, Moment, Phase, Policy, Record, Step};
+    use crate::requests::{Answer, Command, Effect};
+    use crate::sim::Sim;
+    use crate::state::StreamNumber;
+
+    /// The call may be answered before the latch is sealed.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_cancellation_tells_of_a_last_call_that_was_sent() {
+        for (finish, tells) in [
+            (Step::Due, false),
+            (Step::Sent { since: Moment(3_599_900), tries: 1 }, true),
+            (Step::Done, true),
+            (Step::Failed, false),
+        ] {
+            let mut sim = Sim::new(Policy { begin: BeginCall::Nothing, ..Policy::default() });
+            let (began, deadline) = (sim.now, Moment(u64::MAX));
+            let phase = Phase::Drained;
+            sim.shared.record = Record { phase, began, deadline, finish, ..Record::default() };
+            sim.request(StreamNumber(2), Command::Cancel);
+            let is_told = |effect: &Effect| match effect {
+                Effect::Respond(_, Answer::Outcome(200, outcome)) => {
+                    outcome.reason.ends_with(IS_FINISHING)
+                }
+                _ => false,
+            };
+            assert_eq!(sim.effects.iter().any(is_told), tells, "{finish:?}");
+        }
+    }
+}
