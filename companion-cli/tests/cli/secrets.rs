@@ -78,12 +78,15 @@ fn manifests() -> Vec<(&'static [&'static str], String)> {
     let render: &[&str] = &["render", "envoyfilter", "--policy"];
     let lint: &[&str] = &["lint"];
     let policy = "module: /x.wasm\nnamespace: shop\ngate:\n";
+    let of_envoy_gateway = "module: oci://h/r:t\nnamespace: shop\ndelivery: image_volume\n\
+        program_image: a\nplacement: {envoy_gateway: {gateway: g}}\ngate:\n";
     let mut all: Vec<(&[&str], String)> = vec![
         (check, "{\"role\": \"gate\", \"gate\": {\n\"secret\": @,\n\"port\": 1\n}}\n".into()),
         (render, format!("{policy}  secret: @\n  port: 16091\n")),
         (render, format!("{policy}  secret:\n    environment: @\n")),
         (render, format!("{policy}  secret:\n    sds: @\n")),
         (render, format!("{policy}  secret: {{environment: X, @}}\n")),
+        (render, format!("{of_envoy_gateway}  secret:\n    environment: @\n")),
     ];
     for field in ["data", "stringData"] {
         let secret = format!(

@@ -24,7 +24,7 @@ impl Checker {
         match file.gate.secret.as_ref().filter(|_| has_gate) {
             Some(GateSecret::Environment(name)) if name != LASTSTREAM_SECRET => self.problem(
                 "gate.secret.environment",
-                format!("`{name}` is not what the stop hook reads: write `{LASTSTREAM_SECRET}`"),
+                format!("is not what the stop hook reads: write `{LASTSTREAM_SECRET}`"),
             ),
             Some(GateSecret::Sds(_)) => self.problem(
                 "gate.secret.sds",
