@@ -71,7 +71,12 @@ impl Gate {
 
     /// Whether the gate is open: 200, else 503.
     pub fn ready(&self, limit: Duration) -> Result<GateAnswer<Outcome>, GateError> {
-        read(self.request(Method::GET, "/ready", limit)?, &[200, 503])
+        // As with a status, the answer must come before this program gives up.
+        let path = match limit.saturating_sub(Duration::from_secs(1)) {
+            Duration::ZERO => "/ready".into(),
+            wait => format!("/ready?wait={}ms", wait.as_millis()),
+        };
+        read(self.request(Method::GET, &path, limit)?, &[200, 503])
     }
 
     /// Begins the drain and waits up to `hold`: 200 if the gate is open, else 503.

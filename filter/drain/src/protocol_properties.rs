@@ -74,7 +74,7 @@ fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         4 => Just(Command::Status(None)),
         2 => Just(Command::Streams { limit: 5, wait: None }),
-        6 => Just(Command::Ready),
+        6 => Just(Command::Ready(None)),
         6 => Just(Command::PreStop(Hold::No)),
         6 => Just(Command::PreStop(Hold::UntilOpen)),
         6 => Just(Command::Drain),
@@ -268,7 +268,7 @@ impl World {
 
     /// Checks that a 200 which means that the gate is open is true at this moment.
     fn check_answer(&self, command: &Command, answer: &Answer, facts: &Facts, effects: &Effects) {
-        let asks = matches!(command, Command::Ready | Command::PreStop(_));
+        let asks = matches!(command, Command::Ready(_) | Command::PreStop(_));
         let is_open = matches!(answer, Answer::Outcome(200, _));
         if !asks || !is_open || effects.shared.record.phase.is_unconditionally_open() {
             return;

@@ -358,13 +358,35 @@ fn strangers_keep_nothing_busy() {
         pass(&mut sim, 10);
         let client = Client { has_access: false, longest_drain: None };
         let stream = StreamNumber(100 + stream);
-        sim.on(Event::Request { stream, command: Command::Ready, client });
+        sim.on(Event::Request { stream, command: Command::Ready(None), client });
         asked += sim.asked.len();
         sim.reply();
         assert_eq!(sim.query(), None);
         sim.on(Event::StreamGone(stream));
     }
     assert!(asked <= 3, "{asked} rounds in two seconds");
+}
+
+/// On a loaded machine a round takes longer than a client without a word about it would wait.
+#[wasm_bindgen_test(unsupported = test)]
+fn a_question_waits_for_late_counters_as_long_as_its_client_says() {
+    let is_answered = |sim: &Sim, expected: StreamNumber| {
+        let answers =
+            |effect: &Effect| matches!(effect, Effect::Respond(stream, _) if *stream == expected);
+        sim.effects.iter().any(answers)
+    };
+    let commands: [fn(Option<Millis>) -> Command; 3] =
+        [Command::Status, Command::Ready, |wait| Command::Streams { limit: 10, wait }];
+    for command in commands {
+        let mut sim = latched();
+        sim.request(SECOND, command(Some(Millis(5_000))));
+        pass(&mut sim, 4_900);
+        sim.on(Event::Tick);
+        assert!(!is_answered(&sim, SECOND), "{:?}", command(None));
+        pass(&mut sim, 100);
+        sim.on(Event::Tick);
+        assert!(is_answered(&sim, SECOND), "{:?}", command(None));
+    }
 }
 
 #[wasm_bindgen_test(unsupported = test)]

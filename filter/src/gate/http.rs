@@ -30,7 +30,7 @@ pub(super) fn is_of_hook(command: &Command) -> bool {
 
 /// Whether the command changes something, or lists streams.
 pub(super) fn needs_access(command: &Command) -> bool {
-    !matches!(command, Command::Status(_) | Command::Ready)
+    !matches!(command, Command::Status(_) | Command::Ready(_))
 }
 
 /// Parses a request. HEAD is GET without the body.
@@ -75,7 +75,7 @@ fn command_of(method: &str, path: &str, plain: &str, query: &str) -> Result<Comm
     Ok(match plain {
         "/status" => Command::Status(parse_patience(query)?),
         "/streams" => Command::Streams { limit: parse_limit(query)?, wait: parse_patience(query)? },
-        "/ready" => Command::Ready,
+        "/ready" => Command::Ready(parse_patience(query)?),
         "/prestop" => Command::PreStop(parse_hold(query)?),
         "/drain" if method == "DELETE" => Command::Cancel,
         "/drain" => Command::Drain,
@@ -199,7 +199,8 @@ mod tests {
         for (method, path, expected) in [
             ("GET", "/status", Command::Status(None)),
             ("GET", "/status?wait=4s", Command::Status(Some(Millis(4_000)))),
-            ("HEAD", "/ready?x=1", Command::Ready),
+            ("HEAD", "/ready?x=1", Command::Ready(None)),
+            ("GET", "/ready?wait=4s", Command::Ready(Some(Millis(4_000)))),
             ("GET", "/streams", Command::Streams { limit: 20, wait: None }),
             (
                 "GET",
@@ -260,6 +261,7 @@ mod tests {
             ("GET", "/prestop?wait=1d"),
             ("GET", "/status?wait"),
             ("GET", "/streams?wait=x"),
+            ("GET", "/ready?wait=x"),
             ("GET", "/streams?limit=0"),
             ("GET", "/streams?limit=101"),
             ("GET", "/streams?limit="),

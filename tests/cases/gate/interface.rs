@@ -45,9 +45,14 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     asking.ask(bench, "GET /streams?limit=0", 400).await?;
     asking.ask(bench, "GET /ready", 503).await?;
     asking.ask(bench, "DELETE /drain", 200).await?;
-    for wrong in
-        ["GET /prestop?wait=soon", "POST /prestop?wait=-1", "POST /force", "POST /force?reason="]
-    {
+    for wrong in [
+        "GET /status?wait=soon",
+        "GET /ready?wait=soon",
+        "GET /prestop?wait=soon",
+        "POST /prestop?wait=-1",
+        "POST /force",
+        "POST /force?reason=",
+    ] {
         asking.ask(bench, wrong, 400).await?;
     }
     let mut client = bench.held("a").await?;
@@ -69,7 +74,7 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     bench.release("a", &mut client).await?;
     asking.ask(bench, "GET /prestop?wait", 200).await?;
     asking.ask(bench, "POST /prestop?wait=5", 200).await?;
-    asking.ask(bench, "GET /ready", 200).await?;
+    asking.ask(bench, "GET /ready?wait=10s", 200).await?;
     asking.ask(bench, "GET /status", 200).await?;
     let passed = asking.ask(bench, "POST /drain_listeners?inboundonly", 200).await?;
     ensure_eq!(passed.text(), "OK\n", "Envoy's own answer");

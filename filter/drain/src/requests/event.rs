@@ -82,8 +82,8 @@ pub enum Command {
         /// The time for which the client waits for late counters.
         wait: Option<Millis>,
     },
-    /// Whether the gate is open.
-    Ready,
+    /// Whether the gate is open; with the time for which the client waits for late counts.
+    Ready(Option<Millis>),
     /// Begin a drain, and hold the request.
     PreStop(Hold),
     /// Begin a drain.

@@ -91,11 +91,11 @@ times! { TIMES Millis:
     /// how long it waits.
     STATUS_WAIT = 1_000;
     /// The longest wait that a client can ask for.
-    MOST_STATUS_WAIT = 60_000;
-    /// How long a request for readiness waits for fresh counts if Envoy answers quickly.
-    /// `pilot-agent wait` waits for 500 ms by default.
+    MOST_CLIENT_WAIT = 60_000;
+    /// How long a request for readiness waits for fresh counts if Envoy answers quickly, and the
+    /// client does not say how long it waits. `pilot-agent wait` waits for 500 ms by default.
     READY_WAIT = 400;
-    /// The longest such time. The command line waits for 5 s.
+    /// The longest such time if Envoy answers slowly.
     MOST_READY_WAIT = 4_000;
     /// How long a signal waits until every counter makes its streams check the latch.
     SIGNAL_WAIT = 1_000;

@@ -10,7 +10,7 @@ use crate::requests::{
     Waiter, Waiting, WaitsFor,
 };
 use crate::state::timing::{
-    AFTER_DEADLINE, ASKED_FOR_STRANGERS, JUST_ASKED, MOST_READY_WAIT, MOST_STATUS_WAIT, READY_WAIT,
+    AFTER_DEADLINE, ASKED_FOR_STRANGERS, JUST_ASKED, MOST_CLIENT_WAIT, MOST_READY_WAIT, READY_WAIT,
     SIGNAL_WAIT, STATUS_WAIT,
 };
 use crate::state::{Millis, Moment, Policy, StreamNumber};
@@ -44,7 +44,7 @@ impl Apply<'_, '_, '_> {
             Command::Streams { limit, wait } => {
                 self.hold_for_counts(stream, WaitsFor::Listing(limit), wait, client)
             }
-            Command::Ready => self.hold_ready(stream, client),
+            Command::Ready(wait) => self.hold_ready(stream, wait, client),
             Command::PreStop(hold) => self.pre_stop(stream, hold, client),
             Command::Drain => {
                 self.begin_drain(client);
@@ -177,7 +177,7 @@ impl Apply<'_, '_, '_> {
             WaitsFor::Listing(_) => self.needs_of_a_status(Millis(0), client.has_access),
             _ => self.needs_of_a_status(age_to_join(client), client.has_access),
         };
-        let until = self.turn.now() + wait.unwrap_or(STATUS_WAIT).min(MOST_STATUS_WAIT);
+        let until = self.turn.now() + wait.unwrap_or(STATUS_WAIT).min(MOST_CLIENT_WAIT);
         self.waiting.hold(Waiter { stream, waits_for, until, needs });
     }
 
@@ -201,8 +201,9 @@ impl Apply<'_, '_, '_> {
 
     /// Holds a request for readiness. That of a stranger joins a round that is not older than a
     /// second, and an answer of Envoy that is still valid, so that strangers keep nothing busy.
-    fn hold_ready(&mut self, stream: StreamNumber, client: Client) {
-        let until = self.turn.now() + self.ready_wait();
+    fn hold_ready(&mut self, stream: StreamNumber, wait: Option<Millis>, client: Client) {
+        let wait = wait.unwrap_or_else(|| self.ready_wait());
+        let until = self.turn.now() + wait.min(MOST_CLIENT_WAIT);
         if client.has_access {
             return self.hold_next(stream, WaitsFor::Ready, until);
         }
