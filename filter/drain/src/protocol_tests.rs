@@ -367,6 +367,37 @@ fn strangers_keep_nothing_busy() {
     assert!(asked <= 3, "{asked} rounds in two seconds");
 }
 
+/// A gate that has not followed the drain asks Envoy at once, before the counters have replied.
+#[wasm_bindgen_test(unsupported = test)]
+fn readiness_waits_for_the_query_that_proves_it() {
+    let mut sim = Sim::new(policy());
+    let (now, ended) = (sim.now, Some(sim.now));
+    let quiet_since = Some(now - Millis(1_500));
+    sim.shared.record = Record {
+        phase: Phase::Drained,
+        began: now - Millis(9_000),
+        deadline: now + Millis(20_000),
+        finish: Step::Done,
+        quiet_since,
+        ended,
+        ..Record::default()
+    };
+    sim.request(SECOND, Command::Ready(Some(Millis(4_000))));
+    sim.answer_query(IDLE);
+    let mut answer = None;
+    for _ in 0..20 {
+        sim.reply();
+        let answers = |effect: &Effect| match effect {
+            Effect::Respond(SECOND, Answer::Outcome(status, _)) => Some(*status),
+            _ => None,
+        };
+        answer = answer.or_else(|| sim.effects.iter().find_map(answers));
+        step(&mut sim);
+        answer = answer.or_else(|| sim.effects.iter().find_map(answers));
+    }
+    assert_eq!(answer, Some(200));
+}
+
 /// On a loaded machine a round takes longer than a client without a word about it would wait.
 #[wasm_bindgen_test(unsupported = test)]
 fn a_question_waits_for_late_counters_as_long_as_its_client_says() {

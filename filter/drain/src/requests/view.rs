@@ -63,12 +63,19 @@ impl View {
             && needs.query.is_none_or(|query| is_newer(query) && is_valid)
     }
 
+    /// Envoy may have been asked before every worker had replied, which proves nothing: its next
+    /// answer will.
+    fn awaits_next_query(&self, needs: Needs) -> bool {
+        needs.query.is_some() && self.reason == Reason::Asking
+    }
+
     pub(crate) fn answers(&self, waiter: &Waiter) -> bool {
         let has_answers = || self.has_answers(waiter.needs);
+        let decides = || has_answers() && !self.awaits_next_query(waiter.needs);
         self.now >= waiter.until
             || match waiter.waits_for {
                 WaitsFor::Counts | WaitsFor::Listing(_) => has_answers(),
-                WaitsFor::Ready => !self.may_open() || self.is_forced_open() || has_answers(),
+                WaitsFor::Ready => !self.may_open() || self.is_forced_open() || decides(),
                 WaitsFor::Opening => self.proves_open(waiter.needs),
             }
     }
