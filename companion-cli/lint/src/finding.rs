@@ -183,8 +183,8 @@ fn sounds_secret(text: &str) -> bool {
     SECRETS.iter().any(|word| text.contains(word))
 }
 
-/// Whether the value may be a secret and must not be shown: by its key, by the name of its variable,
-/// or because it is in a Secret.
+/// Whether the value may be a secret and must not be shown: by its key, by the name of its
+/// variable, or because it is in a Secret.
 pub(super) fn is_secret(node: Node<'_>) -> bool {
     let key = node.key_text();
     let variable =

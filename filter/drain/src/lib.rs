@@ -32,7 +32,8 @@
 //!     sim.on(Event::Tick); // reads the facts, stores the shared value, applies the effects
 //!     sim.reply(); // the counters do
 //!     sim.answer_calls(); // Envoy's admin interface does
-//!     let is_answer = |effect: &Effect| matches!(effect, Effect::Respond(stream, _) if *stream == hook);
+//!     let is_answer =
+//!         |effect: &Effect| matches!(effect, Effect::Respond(stream, _) if *stream == hook);
 //!     if answered_at.is_none() && sim.effects.iter().any(is_answer) {
 //!         answered_at = Some(sim.now - sim.shared.record.began);
 //!     }

@@ -8,12 +8,12 @@
 //! | When does a signal pass? | [`Worker::confirm_signal`]: behind the closed latch, both counts |
 //! | | were asked for again and are zero |
 //! | Who closes the latch? | [`Worker::close_latch`], for one signal at a time |
-//! | What ends a drain? | [`Record::evaluate`](crate::state::Record::evaluate): zero that lasts, the deadline, a force, a cancel |
+//! | What ends a drain? | `Record::evaluate`: zero that lasts, the deadline, a force, a cancel |
 //! | Who asks and ticks? | the gate that leads ([`Shared::lead`]), and each that holds a request |
 //!
 //! How new an answer must be has four words:
 //!
-//! - **newer** than a request ([`Needs`]): to a round of the counters, and to a query of Envoy, that
+//! - **newer** than a request ([`Needs`]): a round of the counters, and a query of Envoy, that
 //!   began after it;
 //! - **known until** a moment: every worker had replied since, and then Envoy was asked. A worker
 //!   that stands still may have ended a stream whose last bytes no sum shows yet;
@@ -24,15 +24,16 @@
 //!
 //! | which answer | needs |
 //! |---|---|
-//! | 200 | zero known until the end of the quiet period; both counts newer than the request; Envoy's |
-//! | | valid; nothing of a counter that is dead |
-//! | a signal | zero by both counts, newer than the closed latch, the counters' first; no late counter |
+//! | 200 | zero known until the end of the quiet period; both counts newer than the request; |
+//! | | Envoy's valid; nothing of a counter that is dead |
+//! | a signal | zero by both counts, newer than the closed latch, the counters' first; |
+//! | | no late counter |
 //! | the quiet period | begins when the counts were read; what is awaited changes nothing |
-//! | a heal | two valid answers of Envoy without a request in between; replies newer than the last |
-//! | | one; no late counter |
+//! | a heal | two valid answers of Envoy without a request in between; replies newer than the |
+//! | | last one; no late counter |
 //! | a subtraction | replies newer than Envoy's valid answer, of streams that are older |
-//! | a status | counters newer than the request, and Envoy if they are zero, as long as the client |
-//! | | waits; then what there is, with the word `asking` or `leaking`, and what is late |
+//! | a status | counters newer than the request, and Envoy if they are zero, as long as the |
+//! | | client waits; then what there is, with the word `asking` or `leaking`, and what is late |
 
 use std::sync::Arc;
 

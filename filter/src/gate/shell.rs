@@ -36,7 +36,8 @@ use crate::shared_text::{parse_or_default, to_text};
 
 /// The message that the gate sends to its own queue. No reply of a counter has this text.
 const WAKE: &[u8] = b"wake";
-/// The most tries to store the shared value. There are fewer workers that could change it meanwhile.
+/// The most tries to store the shared value. There are fewer workers that could change it
+/// meanwhile.
 const TRIES: usize = 1_000;
 
 /// The gate of one worker.

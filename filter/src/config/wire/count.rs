@@ -19,7 +19,8 @@ pub struct Count {
     /// for long-lived (`gate.long_lived_after_ms`). It costs a read of the clock for every request.
     pub ages: bool,
     /// Whether the kind of each stream is kept, so that a gate can end streams by their kind. It
-    /// costs a read of the headers of every request. Without it no stream is ever ended. Ages are kept, too.
+    /// costs a read of the headers of every request. Without it no stream is ever ended. Ages are
+    /// kept, too.
     pub kinds: bool,
 }
 
