@@ -189,8 +189,11 @@ pub(super) fn is_secret(node: Node<'_>) -> bool {
     let key = node.key_text();
     let variable =
         node.parent().filter(|_| key == Some("value")).and_then(|map| map.text_of("name"));
-    [key, variable].into_iter().flatten().any(sounds_secret)
-        || node.outwards().any(is_secret_object)
+    [key, variable].into_iter().flatten().any(sounds_secret) || is_in_secret(node)
+}
+
+pub(super) fn is_in_secret(node: Node<'_>) -> bool {
+    node.outwards().any(is_secret_object)
 }
 
 /// Whether a map is a Secret. A file that ends too early may have no `kind`.

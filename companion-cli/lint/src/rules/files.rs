@@ -1,6 +1,6 @@
 //! LS001 to LS005: files that cannot be read, or are not read as they look.
 
-use crate::finding::{Checks, Findings, Rule, is_secret};
+use crate::finding::{Checks, Findings, Rule, is_in_secret, is_secret};
 use crate::inputs::Inputs;
 use crate::node::{Node, is_string_value};
 use crate::objects::{Object, object_of};
@@ -33,10 +33,18 @@ fn unreadable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn key_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for tree in inputs.trees() {
+        // A map can have one key many times, and a look at a map takes as long as it has entries.
+        let mut last = None;
         for &(again, first) in &inputs.tree(tree).twice {
             let key = |id| inputs.node(tree, id);
             let line = key(first).position().line;
-            match key(again).parent().filter(|_| is_secret(key(again))) {
+            let map = key(again).parent();
+            let is_secret = match last {
+                Some((same, known)) if same == map => known,
+                _ => map.is_some_and(is_in_secret),
+            };
+            last = Some((map, is_secret));
+            match map.filter(|_| is_secret) {
                 Some(map) => findings.at(map, format!("a key of line {line} stands here again")),
                 None => {
                     let text = key(again).text().unwrap_or_default();
