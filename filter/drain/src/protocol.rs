@@ -304,8 +304,7 @@ impl Worker {
 
     /// The numbers of the next requests to the counters and to Envoy.
     fn next_answers(&self) -> Needs {
-        let query = self.policy.has_admin().then(|| self.samples.next_query());
-        Needs { round: self.census.round + 1, query }
+        Needs::next(&self.census, &self.samples)
     }
 
     /// Sends the signal behind the latch, if nothing is in flight. No stream can begin meanwhile.
@@ -338,9 +337,7 @@ impl Worker {
 
     /// Holds a signal until the next answers.
     fn try_later(&mut self, held: HeldSignal) {
-        let query = Some(self.samples.next_query());
-        self.waiting
-            .hold_signal(HeldSignal { needs: Needs { query, ..self.next_answers() }, ..held });
+        self.waiting.hold_signal(HeldSignal { needs: self.next_answers(), ..held });
     }
 
     fn try_signal(&mut self, view: &View, held: HeldSignal, turn: &mut Turn<'_>) {

@@ -1,6 +1,7 @@
 //! The requests that the gate holds, and the condition that each waits for.
 
 use super::signal::Signal;
+use crate::counts::{Census, EnvoySamples};
 use crate::state::{Moment, StreamNumber};
 
 /// The condition that a held request waits for.
@@ -23,6 +24,13 @@ pub(crate) struct Needs {
     pub(crate) round: u64,
     /// The query to Envoy, if one is needed.
     pub(crate) query: Option<u64>,
+}
+
+impl Needs {
+    /// The next answers of the counters and of Envoy.
+    pub(crate) fn next(census: &Census, samples: &EnvoySamples) -> Self {
+        Self { round: census.round + 1, query: Some(samples.next_query()) }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -213,7 +213,7 @@ impl Apply<'_, '_, '_> {
 
     /// The numbers of the next requests to the counters and to Envoy.
     fn next_answers(&self) -> Needs {
-        Needs { round: self.census.round + 1, query: Some(self.samples.next_query()) }
+        Needs::next(self.census, self.samples)
     }
 
     /// Holds a request. The response must be true when it is sent, so it needs answers to later
