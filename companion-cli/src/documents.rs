@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::{CommandFactory as _, Parser as _};
 use clap_markdown::{MarkdownOptions, help_markdown_command_custom};
 
-use crate::commands::cli::Arguments;
-use crate::commands::examples::calls;
+use crate::cli::Arguments;
+use crate::examples::calls;
 
 /// If this variable is set, the test rewrites the document instead of comparing it.
 const BLESS: &str = "LASTSTREAM_BLESS";

@@ -1,8 +1,18 @@
 //! The `laststream` command line: parses the arguments and runs one command.
 
+mod args;
+mod cli;
 mod commands;
+mod dispatch;
 #[cfg(test)]
 mod documents;
+#[cfg(test)]
+mod examples;
+mod guard;
+mod input;
+mod overview;
+mod plugin;
+mod screen;
 
 use std::process::ExitCode;
 
@@ -10,10 +20,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use laststream_base::visible;
 
-use crate::commands::cli::Arguments;
-use crate::commands::overview;
-use crate::commands::plugin::{self, CalledAs};
+use crate::cli::Arguments;
 use crate::commands::{Exit, Printer};
+use crate::plugin::CalledAs;
 
 fn main() -> ExitCode {
     let printer = Printer::default();
@@ -21,7 +30,7 @@ fn main() -> ExitCode {
     let exit = match called_as {
         CalledAs::Completer => complete(&printer),
         CalledAs::Itself | CalledAs::Plugin => match parse(called_as) {
-            Ok(arguments) => commands::run(arguments),
+            Ok(arguments) => dispatch::run(arguments),
             Err(error) => usage(&error, called_as, &printer),
         },
     };

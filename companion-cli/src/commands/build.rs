@@ -47,7 +47,7 @@ pub(crate) struct Build {
     output: Output,
 }
 
-pub(super) fn run(build: &Build, printer: &Printer) -> Ended {
+pub(crate) fn run(build: &Build, printer: &Printer) -> Ended {
     let source = source(build.source.clone())?;
     let offline = env_vars::is_on(LASTSTREAM_OFFLINE, &env_vars::of_process);
     let make = Make {

@@ -18,7 +18,7 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-pub(super) fn run(completions: &Completions, mut program: Command, printer: &Printer) -> Ended {
+pub(crate) fn run(completions: &Completions, mut program: Command, printer: &Printer) -> Ended {
     let mut script = Vec::new();
     clap_complete::generate(completions.shell, &mut program, env!("CARGO_BIN_NAME"), &mut script);
     if completions.shell == Shell::Fish {

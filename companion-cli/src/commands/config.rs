@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use laststream_filter::{config, gate};
 
-use crate::commands::input::{LARGEST_TEXT, read};
 use crate::commands::{Ended, Exit, Printer};
+use crate::input::{LARGEST_TEXT, read};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
@@ -27,7 +27,7 @@ pub(crate) enum Config {
     },
 }
 
-pub(super) fn run(command: &Config, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Config, printer: &Printer) -> Ended {
     match command {
         Config::Schema => printer.value(&config::schema::schema()),
         Config::Openapi => printer.stdout_verbatim(gate::OPENAPI),

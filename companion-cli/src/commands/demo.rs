@@ -17,9 +17,9 @@ use laststream_local::envoy::{self, NEWEST, Version, Wanted};
 use laststream_module::builtin;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::commands::guarded;
-use crate::commands::screen::{can_redraw, terminal};
 use crate::commands::{Ended, Exit, Output, Printer};
+use crate::guard;
+use crate::screen::{can_redraw, terminal};
 
 /// Shows on this machine which requests are lost when a pod is deleted.
 ///
@@ -56,7 +56,7 @@ pub(crate) struct Demo {
     output: Output,
 }
 
-pub(super) fn run(demo: &Demo, printer: &Printer) -> Ended {
+pub(crate) fn run(demo: &Demo, printer: &Printer) -> Ended {
     deliver(demo, &outcome(demo, printer)?, printer)
 }
 
@@ -70,7 +70,7 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
     let envoy = envoy::find_or_get(&Wanted::version(demo.envoy_version), printer)?;
     let times = if demo.quick { Times::quick() } else { Times::usual() };
     let stop = stop_at_signals().map_err(|error| format!("cannot listen for signals: {error}"))?;
-    let settings = Settings { envoy, module, guard: guarded::prefix(), times, stop };
+    let settings = Settings { envoy, module, guard: guard::prefix(), times, stop };
     let (sender, receiver) = channel();
     let view = View::new(times);
     thread::scope(|scope| {

@@ -3,8 +3,8 @@
 use clap::Args;
 use laststream_gate::{DrainCommand, text};
 
+use crate::args::pods::PodArgs;
 use crate::commands::gate_args::GateArgs;
-use crate::commands::pods::args::PodArgs;
 use crate::commands::pods::drain as many;
 use crate::commands::{Ended, Exit, Output, Printer};
 
@@ -62,7 +62,7 @@ impl Drain {
     }
 }
 
-pub(super) fn run(drain: &Drain, printer: &Printer) -> Ended {
+pub(crate) fn run(drain: &Drain, printer: &Printer) -> Ended {
     let command = &drain.command();
     // A variable with the names of pods may have been empty.
     if drain.pods.are_given() || drain.yes {

@@ -26,7 +26,7 @@ pub(crate) enum Envoy {
     },
 }
 
-pub(super) fn run(command: &Envoy, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Envoy, printer: &Printer) -> Ended {
     let Envoy::Get { version, offline } = command;
     let mut wanted = Wanted::version(*version);
     wanted.offline |= offline;

@@ -37,7 +37,7 @@ after the command has ended are printed and do not change the exit code.
 
 A terminating signal outside the command's run ends the wait and leaves the proxy running.";
 
-pub(super) fn run(command: &Exec, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Exec, printer: &Printer) -> Ended {
     let gate = command.gate.gate()?;
     let code = exec::run(&command.plan, &gate, printer)
         .context("signals cannot be watched, so the command was not run")?;

@@ -22,15 +22,7 @@ pub(crate) struct Guarded {
     command: Vec<OsString>,
 }
 
-/// The arguments to put before a command, so that it ends when this process ends.
-pub(super) fn prefix() -> Vec<OsString> {
-    let Ok(program) = std::env::current_exe() else { return Vec::new() };
-    let parent = std::process::id().to_string();
-    [program.into_os_string(), "guarded".into(), "--parent".into(), parent.into(), "--".into()]
-        .into()
-}
-
-pub(super) fn run(guarded: &Guarded) -> Ended {
+pub(crate) fn run(guarded: &Guarded) -> Ended {
     arm(guarded.parent)?;
     let Some((program, arguments)) = guarded.command.split_first() else {
         return Ok(Exit::Usage);

@@ -11,9 +11,9 @@ use laststream_module::inspect::{self, Inspection};
 use laststream_oci::image::{DOCKER_HUB, NotAReference, Reference};
 use laststream_oci::registry::Registry;
 
-use crate::commands::input;
-use crate::commands::registry_args::RegistryArgs;
+use crate::args::registry::RegistryArgs;
 use crate::commands::{Ended, Exit, Failure, Output, Printer};
+use crate::input;
 
 /// Shows which module an image or a file holds, in which version, whether Istio and Envoy Gateway
 /// can load it, and where to write its checksums.
@@ -35,7 +35,7 @@ pub(crate) struct Inspect {
     registry: RegistryArgs,
 }
 
-pub(super) fn run(command: &Inspect, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Inspect, printer: &Printer) -> Ended {
     let inspection = look(command, printer)?;
     printer.result(command.output, &inspection, &text(&inspection));
     Ok(if inspection.because.is_empty() { Exit::Fine } else { Exit::Negative })

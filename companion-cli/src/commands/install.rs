@@ -20,7 +20,7 @@ pub(crate) struct Install {
     folder: PathBuf,
 }
 
-pub(super) fn run(command: &Install, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Install, printer: &Printer) -> Ended {
     let installed = install::install(&command.folder)?;
     if installed.needs_libraries {
         printer.warning(

@@ -18,7 +18,7 @@ pub(crate) struct Man {
     folder: PathBuf,
 }
 
-pub(super) fn run(man: &Man, program: Command) -> Ended {
+pub(crate) fn run(man: &Man, program: Command) -> Ended {
     let written = std::fs::create_dir_all(&man.folder)
         .and_then(|()| clap_mangen::generate_to(program, &man.folder));
     written.context(format_args!("cannot write into `{}`", man.folder.display()))?;

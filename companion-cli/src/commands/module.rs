@@ -31,7 +31,7 @@ pub(crate) struct Module {
 const TO_A_TERMINAL: &str = "the module is binary, and standard output is a terminal: write \
     `laststream module > laststream.wasm`, or give `--file FILE`";
 
-pub(super) fn run(command: &Module, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Module, printer: &Printer) -> Ended {
     if command.file.is_none() && io::stdout().is_terminal() {
         return Err(misused(TO_A_TERMINAL));
     }

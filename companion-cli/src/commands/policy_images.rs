@@ -16,7 +16,7 @@ use laststream_oci::registry::{Options, Registry};
 use laststream_policy::file::Delivery;
 use laststream_policy::{Policy, Resolve, Wanted};
 
-use crate::commands::registry_args::RegistryArgs;
+use crate::args::registry::RegistryArgs;
 use crate::commands::{Failure, Printer, misused};
 
 /// A placeholder for the call that collects the images. It is never rendered.

@@ -14,9 +14,9 @@ use laststream_oci::registry::{Options, Registries, Registry};
 use laststream_oci::sign;
 use serde_json::json;
 
-use crate::commands::input::{LARGEST_MODULE, read};
-use crate::commands::registry_args::RegistryArgs;
+use crate::args::registry::RegistryArgs;
 use crate::commands::{Ended, Exit, Failure, Output, Printer, misused};
+use crate::input::{LARGEST_MODULE, read};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,7 +94,7 @@ fn annotation(text: &str) -> Result<(String, String), String> {
 const TWO_STANDARD_INPUTS: &str =
     "module and password cannot both come from standard input: name a file with `--module FILE`";
 
-pub(super) fn run(mut push: Push, printer: &Printer) -> Ended {
+pub(crate) fn run(mut push: Push, printer: &Printer) -> Ended {
     push.references = without_repetition(push.references);
     if push.registry.password_stdin && push.module.as_os_str() == "-" {
         return Err(misused(TWO_STANDARD_INPUTS));

@@ -12,10 +12,10 @@ use laststream_policy::{Overrides, Policy, Sizing};
 use laststream_render::output::{self, Difference};
 use laststream_render::{self as render, HookPlace, Kind, Rendered};
 
-use crate::commands::input::{policy, policy_text};
+use crate::args::registry::RegistryArgs;
 use crate::commands::policy_images::PolicyImages;
-use crate::commands::registry_args::RegistryArgs;
 use crate::commands::{Ended, Exit, Failure, Printer, misused};
+use crate::input::{policy, policy_text};
 
 /// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
 #[derive(Debug, Args)]
@@ -145,7 +145,7 @@ const NOT_LOOKED_AT: &str = "`--digest` is used as it is: whether it is laststre
 const TWO_STANDARD_INPUTS: &str =
     "policy and password cannot both come from standard input: name a file with `--policy FILE`";
 
-pub(super) fn run(command: &Render, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Render, printer: &Printer) -> Ended {
     if command.home.is_some() && command.kind != RenderArg::Rendered(Kind::Lifecycle) {
         return Err(misused("`--for` is for `render lifecycle`"));
     }

@@ -21,9 +21,9 @@ use laststream_policy::Policy;
 
 use laststream_filter::config::wire::SHORTEST_SECRET;
 
-use crate::commands::guarded;
-use crate::commands::input::{policy, policy_text};
 use crate::commands::{Ended, Exit, Failure, Output, Printer, misused};
+use crate::guard;
+use crate::input::{policy, policy_text};
 
 /// Runs a real Envoy with the module in front of an app. After Ctrl-C it drains, and prints what it
 /// waits for.
@@ -91,7 +91,7 @@ Ctrl-C), 2 Envoy did not start or ended by itself, 64 wrong arguments.";
 /// The pause between two checks of signals, files and the process.
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) fn run(command: &Run, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Run, printer: &Printer) -> Ended {
     let parts = Parts::get(command, printer)?;
     // From here on Ctrl-C requests a drain.
     let stop = parts.setup.stop.clone();
@@ -162,7 +162,7 @@ impl Parts {
             concurrency: command.concurrency,
             arguments: command.arguments.clone(),
             folder: command.logs.clone(),
-            guard: guarded::prefix(),
+            guard: guard::prefix(),
             stop: StopRequests::default(),
         };
         Ok(Self { setup, watches, _echo: echo })

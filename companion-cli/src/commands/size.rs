@@ -11,8 +11,8 @@ use laststream_gate::durations::{Measured, page, unit};
 use laststream_policy::{Sizing, drain_sizing};
 use serde_json::{Value, json};
 
-use crate::commands::input;
 use crate::commands::{Ended, Exit, Output, Printer, misused};
+use crate::input;
 
 /// Proposes the longest request, deadline and grace period from how long requests last.
 #[derive(Debug, Args)]
@@ -62,7 +62,7 @@ const LONGEST: u64 = 256 << 20;
 /// The quiet period of a policy that names none.
 const QUIET: TimeSpan = TimeSpan::seconds(1);
 
-pub(super) fn run(command: &Size, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Size, printer: &Printer) -> Ended {
     check(command).map_err(misused)?;
     let proposal = propose(command)?;
     printer.result(command.output, &proposal.json(), &proposal.text());

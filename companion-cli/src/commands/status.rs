@@ -7,11 +7,11 @@ use clap::Args;
 use laststream_base::time_span::TimeSpan;
 use laststream_gate::{Gate, is_open, text};
 
+use crate::args::pods::FleetArgs;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs, error_text, failed};
-use crate::commands::pods::args::FleetArgs;
 use crate::commands::pods::status as many;
-use crate::commands::screen::{Screen, can_redraw};
 use crate::commands::{Ended, Exit, FleetOutput, Printer, misused};
+use crate::screen::{Screen, can_redraw};
 
 /// Shows the state of an Envoy's gate: the drain, the streams in flight, and the reason for
 /// waiting. With names of pods: of these. With a namespace, a selector or a node: of every pod with
@@ -38,7 +38,7 @@ pub(crate) struct Status {
     /// Repeats until the gate is open. A terminal is updated in place. Otherwise, and with
     /// NO_COLOR, each result is a line.
     #[arg(short, long)]
-    pub(super) watch: bool,
+    pub(crate) watch: bool,
     /// The time between two requests, with `--watch`.
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
     pub(super) interval: TimeSpan,
@@ -57,7 +57,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// The shortest interval, because each request costs Envoy work.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-pub(super) fn run(command: &Status, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Status, printer: &Printer) -> Ended {
     if command.fleet.are_given() {
         command.gate.refuse()?;
         return many::run(command, printer);

@@ -3,8 +3,8 @@
 use clap::Args;
 use laststream_gate::text;
 
+use crate::args::pods::FleetArgs;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs};
-use crate::commands::pods::args::FleetArgs;
 use crate::commands::pods::streams as many;
 use crate::commands::{Ended, Exit, Output, Printer};
 
@@ -37,7 +37,7 @@ pub(crate) struct Streams {
     pub(super) output: Output,
 }
 
-pub(super) fn run(command: &Streams, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Streams, printer: &Printer) -> Ended {
     if command.fleet.are_given() {
         command.gate.refuse()?;
         return many::run(command, printer);

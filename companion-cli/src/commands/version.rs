@@ -19,7 +19,7 @@ pub(crate) struct Version {
     output: Output,
 }
 
-pub(super) fn run(version: &Version, printer: &Printer) -> Ended {
+pub(crate) fn run(version: &Version, printer: &Printer) -> Ended {
     let (module, frames) = (known(builtin()), known(builtin_frames()));
     printer.result(version.output, &as_json(&module, &frames), &text(&module, &frames));
     Ok(Exit::Fine)

@@ -4,8 +4,8 @@ use clap::Args;
 use laststream_base::time_span::TimeSpan;
 use laststream_gate::{self as gate, Gate, GateAnswer, Outcome, WaitAnswer, WaitEnd, text};
 
+use crate::args::pods::PodArgs;
 use crate::commands::gate_args::{GateArgs, error_text, failed, way_out};
-use crate::commands::pods::args::PodArgs;
 use crate::commands::pods::wait as many;
 use crate::commands::{Ended, Exit, Failure, Output, Printer};
 
@@ -71,7 +71,7 @@ pub(super) struct WaitTime {
     pub(super) interval: TimeSpan,
 }
 
-pub(super) fn run(command: &Wait, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Wait, printer: &Printer) -> Ended {
     if command.pods.are_given() {
         command.gate.refuse()?;
         command.pods.require_names_or_labels()?;
@@ -84,7 +84,7 @@ pub(super) fn run(command: &Wait, printer: &Printer) -> Ended {
     Ok(if answer.body.state == "drained" { exit } else { Exit::Negative })
 }
 
-pub(super) fn run_prestop(command: &Prestop, printer: &Printer) -> Ended {
+pub(crate) fn run_prestop(command: &Prestop, printer: &Printer) -> Ended {
     let gate = command.gate.gate()?;
     let answer = hold(&gate, &command.time, true, printer)?;
     Ok(show(&answer, command.output, printer))

@@ -11,8 +11,8 @@ use super::judged::judged;
 use super::running::RunningPods;
 use super::settings::answer;
 use super::workloads;
-use crate::commands::cluster_args::connect;
-use crate::commands::pods::args::{ReachArgs, labels};
+use crate::args::cluster::connect;
+use crate::args::pods::{ReachArgs, labels};
 use crate::commands::{Failure, misused};
 
 /// The options that make `lint` check a cluster.

@@ -126,7 +126,7 @@ fn outside_of_table(program: &Program, given: Release) -> Option<String> {
 
 impl Lint {
     /// Whether manifests are checked, instead of rules printed.
-    pub(super) fn is_check(&self) -> bool {
+    pub(crate) fn is_check(&self) -> bool {
         !self.list && self.explain.is_none()
     }
 
@@ -142,7 +142,7 @@ impl Lint {
     }
 }
 
-pub(super) fn run(lint: &Lint, printer: &Printer) -> Ended {
+pub(crate) fn run(lint: &Lint, printer: &Printer) -> Ended {
     if let Some(rule) = lint.explain {
         if lint.output != Format::Text {
             return Err(misused(

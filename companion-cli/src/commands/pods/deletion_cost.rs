@@ -13,8 +13,8 @@ use laststream_fleet::{
 };
 use laststream_gate::text::many;
 
-use super::args::FleetArgs;
 use super::{block_on, ending_of_statistics};
+use crate::args::pods::FleetArgs;
 use crate::commands::{Ended, Exit, Output, Printer, misused};
 
 /// Writes how many streams each pod has into the annotation by which a scale-down chooses pods, so
@@ -79,7 +79,7 @@ both with `--clear`.";
 /// The shortest interval, because each write is work for all watchers of pods.
 const SHORTEST: TimeSpan = TimeSpan::seconds(30);
 
-pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &DeletionCost, printer: &Printer) -> Ended {
     if command.interval < SHORTEST {
         let interval = command.interval;
         let why = format!("--interval: `{interval}` is too short: write `{SHORTEST}` or more");

@@ -7,8 +7,8 @@ use laststream_fleet::{Cluster, FleetError, PodFacts, PodReport};
 use laststream_gate::DrainCommand;
 use laststream_gate::text::{if_any, many};
 
-use super::args::PodArgs;
 use super::{block_on, report, targets};
+use crate::args::pods::PodArgs;
 use crate::commands::drain::Drain;
 use crate::commands::{Ended, Exit, Printer, misused};
 

@@ -1,7 +1,6 @@
 //! The commands for pods: `status`, `streams`, `drain` and `wait` with names, a namespace, a
 //! selector or a node, and `rollout` and `deletion-cost`.
 
-pub(super) mod args;
 pub(crate) mod deletion_cost;
 pub(super) mod drain;
 mod patience;
@@ -15,7 +14,7 @@ use laststream_fleet::drains::PodOutcome;
 use laststream_fleet::{Cluster, FleetError, PodFacts, Survey, client};
 use laststream_gate::text::many;
 
-use self::args::PodArgs;
+use crate::args::pods::PodArgs;
 use crate::commands::{Exit, Failure, Output, Printer};
 
 /// Does the work of a command, or a part of it.

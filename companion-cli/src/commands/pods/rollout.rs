@@ -12,11 +12,11 @@ use laststream_fleet::time_to_drain::beforehand;
 use laststream_fleet::{Answer, Cluster, Detail, FleetError, PodFacts, Selection, table};
 use laststream_gate::text::{if_any, many, uncounted};
 
-use super::args::ReachArgs;
 use super::block_on;
 use super::patience::{Lines, may_answer_again};
 use super::rollout_line::Line;
-use crate::commands::cluster_args::ClusterArgs;
+use crate::args::cluster::ClusterArgs;
+use crate::args::pods::ReachArgs;
 use crate::commands::{Ended, Exit, Failure, Output, Printer};
 
 /// Follows a rollout until the last stream of its last old pod has ended, and says what holds each
@@ -55,7 +55,7 @@ pub(crate) struct Rollout {
 /// The pause between two looks, short enough to see the end within a second.
 const PAUSE: Duration = Duration::from_millis(500);
 
-pub(in crate::commands) fn run(command: &Rollout, printer: &Printer) -> Ended {
+pub(crate) fn run(command: &Rollout, printer: &Printer) -> Ended {
     // kubectl has one exit code for everything that is not a success.
     block_on(follow(command, printer)).map_err(|error| Failure { exit: Exit::Negative, ..error })
 }

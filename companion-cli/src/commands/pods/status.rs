@@ -6,9 +6,9 @@ use laststream_fleet::table::{self, Width};
 use laststream_fleet::{AskOptions, GateQuery, Need, PodReport, Survey, summary};
 
 use super::{block_on, ending};
-use crate::commands::screen::{Screen, can_redraw};
 use crate::commands::status::Status;
 use crate::commands::{Ended, Exit, FleetOutput, Printer};
+use crate::screen::{Screen, can_redraw};
 
 /// The shortest interval, because each look costs the API server a request for each pod.
 const SHORTEST: Duration = Duration::from_secs(1);

@@ -6,9 +6,9 @@ use laststream_base::time_span::TimeSpan;
 use laststream_fleet::drains::{PodOutcome, PodWait};
 use laststream_fleet::{Answer, Cluster, FleetError, PodFacts};
 
-use super::args::PodArgs;
 use super::patience::{Lines, may_answer_again};
 use super::{block_on, report, targets};
+use crate::args::pods::PodArgs;
 use crate::commands::wait::WaitTime;
 use crate::commands::{Ended, Output, Printer};
 

@@ -8,8 +8,8 @@ use laststream_base::foreign;
 use laststream_policy::Policy;
 use laststream_render::into::{IntoError, Merged, merge};
 
-use crate::commands::input::LARGEST_TEXT;
 use crate::commands::{Ended, Exit, Printer};
+use crate::input::LARGEST_TEXT;
 
 /// Shows what the merge changes in the file, and writes it if that is wanted.
 pub(super) fn run(policy: &Policy, file: &Path, writes: bool, printer: &Printer) -> Ended {

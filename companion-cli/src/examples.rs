@@ -6,7 +6,7 @@ use std::process::Command as Process;
 
 use clap::{Command, CommandFactory as _, Parser as _};
 
-use crate::commands::cli::Arguments;
+use crate::cli::Arguments;
 
 /// A stub that writes its arguments to a file, each followed by a zero byte, and a line feed at the
 /// end.

@@ -6,37 +6,37 @@ use laststream_fleet::{
     AskOptions, Cluster, FleetError, GateQuery, Need, PodFacts, Ports, Selection, Survey,
 };
 
-use crate::commands::cluster_args::ClusterArgs;
+use crate::args::cluster::ClusterArgs;
 use crate::commands::{Failure, misused};
 
 /// The options that make a command mean pods of a cluster, and not one gate.
 #[derive(Debug, Default, PartialEq, Args)]
-pub(in crate::commands) struct PodArgs {
+pub(crate) struct PodArgs {
     /// Pods, by `NAME` or `pod/NAME`, that are asked through the Kubernetes API.
     #[arg(value_name = "POD", value_parser = pod, conflicts_with = "selector")]
     names: Vec<String>,
     #[command(flatten)]
-    pub(in crate::commands) cluster: ClusterArgs,
+    pub(crate) cluster: ClusterArgs,
     /// Pods with these labels, such as `app=web`.
     #[arg(short = 'l', long, value_name = "LABELS", value_parser = labels,
         help_heading = "Cluster")]
     selector: Option<String>,
     #[command(flatten)]
-    pub(in crate::commands) reach: ReachArgs,
+    pub(crate) reach: ReachArgs,
 }
 
 /// The options of the commands that can ask all pods of a namespace, a node or a cluster.
 #[derive(Debug, Default, PartialEq, Args)]
-pub(in crate::commands) struct FleetArgs {
+pub(crate) struct FleetArgs {
     #[command(flatten)]
-    pub(in crate::commands) pods: PodArgs,
+    pub(crate) pods: PodArgs,
     /// All namespaces.
     #[arg(short = 'A', long, conflicts_with_all = ["namespace", "names"], help_heading = "Cluster")]
     all_namespaces: bool,
     /// Pods on this node, in all namespaces if none is given.
     #[arg(long, value_name = "NAME", value_parser = names::subdomain, conflicts_with = "names",
         help_heading = "Cluster")]
-    pub(in crate::commands) node: Option<String>,
+    pub(crate) node: Option<String>,
     /// The port with Envoy's statistics [default: the annotation laststream.io/stats-port, else
     /// 19001 for Envoy Gateway, else 15020]
     #[arg(long, value_name = "PORT", help_heading = "Cluster")]
@@ -45,7 +45,7 @@ pub(in crate::commands) struct FleetArgs {
 
 /// How gates of pods are reached.
 #[derive(Debug, Default, PartialEq, Args)]
-pub(in crate::commands) struct ReachArgs {
+pub(crate) struct ReachArgs {
     /// The gate's port [default: the annotation laststream.io/gate-port, else that of the stop
     /// hook, else 16091]
     #[arg(long, value_name = "PORT", help_heading = "Cluster")]
@@ -59,7 +59,7 @@ pub(in crate::commands) struct ReachArgs {
 const AT_A_TIME: u16 = 64;
 
 /// An empty selector would mean all pods.
-pub(in crate::commands) fn labels(text: &str) -> Result<String, &'static str> {
+pub(crate) fn labels(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() { Err("is empty: it would mean all pods") } else { Ok(text.into()) }
 }
 
@@ -81,19 +81,19 @@ fn pod(text: &str) -> Result<String, String> {
 
 impl PodArgs {
     /// Whether an option is given: then the command is for the cluster.
-    pub(in crate::commands) fn are_given(&self) -> bool {
+    pub(crate) fn are_given(&self) -> bool {
         *self != Self::default()
     }
 
     /// Refuses a namespace alone, for commands that must not mean all of its pods.
-    pub(in crate::commands) fn require_names_or_labels(&self) -> Result<(), Failure> {
+    pub(crate) fn require_names_or_labels(&self) -> Result<(), Failure> {
         if self.names.is_empty() && self.selector.is_none() {
             return Err(misused("name the pods, or select them with `-l`"));
         }
         Ok(())
     }
 
-    pub(in crate::commands) fn selection(&self) -> Selection {
+    pub(crate) fn selection(&self) -> Selection {
         Selection {
             names: self.names.clone(),
             labels: self.selector.clone(),
@@ -104,15 +104,15 @@ impl PodArgs {
 }
 
 impl ReachArgs {
-    pub(in crate::commands) fn ports(&self) -> Ports {
+    pub(crate) fn ports(&self) -> Ports {
         Ports { stats: None, gate: self.gate_port }
     }
 
-    pub(in crate::commands) fn at_a_time(&self) -> usize {
+    pub(crate) fn at_a_time(&self) -> usize {
         self.at_a_time.unwrap_or(AT_A_TIME).into()
     }
 
-    pub(in crate::commands) fn ask_options(&self) -> AskOptions {
+    pub(crate) fn ask_options(&self) -> AskOptions {
         AskOptions {
             at_a_time: self.at_a_time(),
             query: GateQuery::IfUnknown(Need::State),
@@ -123,26 +123,26 @@ impl ReachArgs {
 
 impl FleetArgs {
     /// Whether the command is for the cluster, not for one gate.
-    pub(in crate::commands) fn are_given(&self) -> bool {
+    pub(crate) fn are_given(&self) -> bool {
         *self != Self::default()
     }
 
     /// Whether all namespaces are searched. A node has pods of many namespaces.
-    pub(in crate::commands) fn is_everywhere(&self) -> bool {
+    pub(crate) fn is_everywhere(&self) -> bool {
         self.all_namespaces || (self.node.is_some() && self.pods.cluster.access.namespace.is_none())
     }
 
-    pub(in crate::commands) fn ask_options(&self) -> AskOptions {
+    pub(crate) fn ask_options(&self) -> AskOptions {
         self.pods.reach.ask_options()
     }
 
     /// The cluster. No request has been sent to it.
-    pub(in crate::commands) async fn connect(&self) -> Result<Cluster, FleetError> {
+    pub(crate) async fn connect(&self) -> Result<Cluster, FleetError> {
         self.pods.cluster.connect().await
     }
 
     /// The pods, and the names that none of them has.
-    pub(in crate::commands) async fn listed(
+    pub(crate) async fn listed(
         &self,
         cluster: &Cluster,
     ) -> Result<(Vec<PodFacts>, Vec<String>), FleetError> {
@@ -157,7 +157,7 @@ impl FleetArgs {
         Ok((pods, missing))
     }
 
-    pub(in crate::commands) async fn survey(
+    pub(crate) async fn survey(
         &self,
         cluster: &Cluster,
         options: AskOptions,

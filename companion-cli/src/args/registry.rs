@@ -29,7 +29,7 @@ pub(crate) struct RegistryArgs {
     /// Reads the password or token from standard input. The default is
     /// LASTSTREAM_REGISTRY_PASSWORD.
     #[arg(long)]
-    pub(super) password_stdin: bool,
+    pub(crate) password_stdin: bool,
     /// Uses HTTP without TLS. This is the default for localhost, unless one of the next four
     /// options is given.
     #[arg(long, conflicts_with_all = ["insecure", "ca_file", "cert", "key"])]
@@ -65,7 +65,7 @@ pub(crate) struct RegistryArgs {
 }
 
 impl RegistryArgs {
-    pub(super) fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         let silence = Duration::from_secs(self.timeout);
         let client = self.cert.clone().zip(self.key.clone());
         let tls = Tls { ca_file: self.ca_file.clone(), client, insecure: self.insecure };
@@ -79,12 +79,12 @@ impl RegistryArgs {
     }
 
     /// Whether the arguments give a user name or a password.
-    pub(super) fn names_login(&self) -> bool {
+    pub(crate) fn names_login(&self) -> bool {
         self.username.is_some() || self.password_stdin
     }
 
     /// Reads the password if `--password-stdin` is given.
-    pub(super) fn sources(&self) -> Result<Sources, Failure> {
+    pub(crate) fn sources(&self) -> Result<Sources, Failure> {
         let password = self.password_stdin.then(|| password(io::stdin().lock())).transpose();
         let given = password
             .and_then(|password| given(self.username.clone(), password, &env_vars::of_process))

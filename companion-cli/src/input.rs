@@ -11,12 +11,12 @@ use laststream_policy::{Policy, PolicyError};
 use crate::commands::{Exit, Failure, Printer, printed};
 
 /// The limit for a policy or a configuration; the largest that Kubernetes keeps has 3 MiB.
-pub(super) const LARGEST_TEXT: u64 = 16 << 20;
+pub(crate) const LARGEST_TEXT: u64 = 16 << 20;
 /// The limit for a module.
-pub(super) const LARGEST_MODULE: u64 = inspect::MOST;
+pub(crate) const LARGEST_MODULE: u64 = inspect::MOST;
 
 /// Reads a file, or standard input for `-`.
-pub(super) fn read(file: &Path, most: u64) -> Result<Vec<u8>, String> {
+pub(crate) fn read(file: &Path, most: u64) -> Result<Vec<u8>, String> {
     let read = if file == Path::new("-") {
         foreign::read_to(io::stdin().lock(), most)
     } else {
@@ -26,13 +26,13 @@ pub(super) fn read(file: &Path, most: u64) -> Result<Vec<u8>, String> {
 }
 
 /// The text of a policy file. Without a file it is empty, which is a valid policy.
-pub(super) fn policy_text(file: Option<&Path>) -> Result<Vec<u8>, String> {
+pub(crate) fn policy_text(file: Option<&Path>) -> Result<Vec<u8>, String> {
     file.map_or(Ok(Vec::new()), |file| read(file, LARGEST_TEXT))
 }
 
 /// Prints the warnings of the policy and returns it, or prints its problems. Without a file, these
 /// lines begin with `default`.
-pub(super) fn policy(
+pub(crate) fn policy(
     file: Option<&Path>,
     default: &str,
     read: Result<Policy, PolicyError>,

@@ -4,13 +4,13 @@ use clap::Args;
 use laststream_base::env_vars;
 use laststream_fleet::{Access, Cluster, FleetError};
 
-use crate::commands::guarded;
+use crate::guard;
 
 /// The same names and meanings as in kubectl.
 #[derive(Debug, Default, PartialEq, Args)]
-pub(super) struct ClusterArgs {
+pub(crate) struct ClusterArgs {
     #[command(flatten)]
-    pub(super) access: Access,
+    pub(crate) access: Access,
     /// A cluster of the kubeconfig, instead of the context's.
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
     cluster: Option<String>,
@@ -18,16 +18,16 @@ pub(super) struct ClusterArgs {
 
 impl ClusterArgs {
     /// The cluster. No request has been sent to it.
-    pub(super) async fn connect(&self) -> Result<Cluster, FleetError> {
+    pub(crate) async fn connect(&self) -> Result<Cluster, FleetError> {
         connect(&self.access, self.cluster.clone()).await
     }
 }
 
 /// The cluster with this name in the kubeconfig, or the context's. No request has been sent to it.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     access: &Access,
     cluster: Option<String>,
 ) -> Result<Cluster, FleetError> {
-    let access = Access { cluster, guard: guarded::prefix(), ..access.clone() };
+    let access = Access { cluster, guard: guard::prefix(), ..access.clone() };
     Cluster::connect(&access, &env_vars::of_process).await
 }

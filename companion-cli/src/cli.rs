@@ -5,8 +5,9 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use crate::commands::pods::{deletion_cost, rollout};
 use crate::commands::{
     build, completions, config, demo, drain, envoy, exec, guarded, inspect, install, lint, man,
-    module, overview, push, render, run, size, status, streams, version, wait,
+    module, push, render, run, size, status, streams, version, wait,
 };
+use crate::overview;
 
 /// Holds an Envoy that stops until its last request has been answered.
 #[derive(Debug, Parser)]

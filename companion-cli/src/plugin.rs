@@ -62,7 +62,7 @@ pub(crate) fn candidates(command: &Command, words: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::candidates;
-    use crate::commands::cli::Arguments;
+    use crate::cli::Arguments;
 
     #[test]
     fn verbs_and_options_are_completed() {

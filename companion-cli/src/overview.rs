@@ -64,7 +64,7 @@ mod tests {
     use clap::Command;
 
     use super::*;
-    use crate::commands::cli::Arguments;
+    use crate::cli::Arguments;
 
     #[test]
     fn every_command_is_in_one_group_and_all_fit_on_a_screen() {

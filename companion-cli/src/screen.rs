@@ -8,26 +8,26 @@ use anstream::{AutoStream, ColorChoice};
 use crate::commands::Printer;
 
 /// The height of the last redraw.
-pub(super) struct Screen {
+pub(crate) struct Screen {
     height: usize,
     /// The option or the change that would show the lines that do not fit.
     way_out: &'static str,
 }
 
 impl Screen {
-    pub(super) fn new(way_out: &'static str) -> Self {
+    pub(crate) fn new(way_out: &'static str) -> Self {
         Self { height: 0, way_out }
     }
 
     /// Replaces the last redraw by the lines of `text` that fit, and by the line `last`.
-    pub(super) fn draw(&mut self, text: &str, last: Option<&str>, printer: &Printer) {
+    pub(crate) fn draw(&mut self, text: &str, last: Option<&str>, printer: &Printer) {
         let lines = fitted(text, last, self.way_out, terminal(std::io::stdout()));
         printer.redraw(self.height, &lines);
         self.height = lines.len();
     }
 
     /// Makes the next redraw begin below the current line, because a message was printed there.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.height = 0;
     }
 }
@@ -35,14 +35,14 @@ impl Screen {
 /// Whether printed lines can be replaced. Without colours (NO_COLOR, or a terminal without them)
 /// the printer removes all other control sequences, too. In a CI job it keeps them whatever TERM
 /// says, because logs show colours; but a log has no cursor to move.
-pub(super) fn can_redraw(output: &impl RawStream) -> bool {
+pub(crate) fn can_redraw(output: &impl RawStream) -> bool {
     output.is_terminal()
         && anstyle_query::term_supports_ansi_color()
         && AutoStream::choice(output) != ColorChoice::Never
 }
 
 /// The columns and rows of the terminal; 80 and 24 if they are not known.
-pub(super) fn terminal(output: impl AsFd) -> (usize, usize) {
+pub(crate) fn terminal(output: impl AsFd) -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(output).ok();
     let known = |size: Option<u16>, usual| size.filter(|size| *size > 0).map_or(usual, usize::from);
     (known(size.map(|size| size.ws_col), 80), known(size.map(|size| size.ws_row), 24))

@@ -1,0 +1,5 @@
+//! Options that several commands share.
+
+pub(crate) mod cluster;
+pub(crate) mod pods;
+pub(crate) mod registry;

@@ -1,0 +1,74 @@
+//! Runs one command: the handlers of signals before it, its exit code after it.
+
+use laststream_base::children;
+
+use crate::cli::{Arguments, Command};
+use crate::commands::{
+    Ended, Exit, Printer, build, completions, config, demo, drain, envoy, exec, guarded, inspect,
+    install, lint, man, module, pods, push, render, run, size, status, streams, version, wait,
+};
+
+/// Runs the command, and ends the programs that it started.
+pub(crate) fn run(arguments: Arguments) -> Exit {
+    let is_verdict = is_verdict(&arguments.command);
+    let printer = &if is_verdict { Printer::of_verdicts() } else { Printer::default() };
+    if ends_at_signals(&arguments.command)
+        && let Err(error) = children::end_at_signals()
+    {
+        return printer.failure(format!("signals cannot be handled: {error}").into());
+    }
+    let exit = run_command(arguments, printer).unwrap_or_else(|error| printer.failure(error));
+    children::end();
+    exit
+}
+
+/// Signals have no default action in process 1 of a container, so every command needs handlers.
+/// `exec` has its own; `guarded` becomes another program, which would lose the handlers. Other
+/// commands with their own handlers call `leave_signals` when these are in place.
+fn ends_at_signals(command: &Command) -> bool {
+    !matches!(command, Command::Exec(_) | Command::Guarded(_))
+}
+
+/// Whether the exit code is a verdict, instead of saying that a document was printed.
+fn is_verdict(command: &Command) -> bool {
+    match command {
+        Command::Drain(_)
+        | Command::Inspect(_)
+        | Command::Prestop(_)
+        | Command::Rollout(_)
+        | Command::Wait(_) => true,
+        Command::Lint(command) => command.is_check(),
+        Command::Render(command) => command.check.is_some(),
+        Command::Status(command) => command.watch,
+        _ => false,
+    }
+}
+
+fn run_command(arguments: Arguments, printer: &Printer) -> Ended {
+    match arguments.command {
+        Command::Build(command) => build::run(&command, printer),
+        Command::Completions(command) => completions::run(&command, Arguments::shown(), printer),
+        Command::Config(command) => config::run(&command, printer),
+        Command::DeletionCost(command) => pods::deletion_cost::run(&command, printer),
+        Command::Demo(command) => demo::run(&command, printer),
+        Command::Drain(command) => drain::run(&command, printer),
+        Command::Envoy(command) => envoy::run(&command, printer),
+        Command::Exec(command) => exec::run(&command, printer),
+        Command::Guarded(command) => guarded::run(&command),
+        Command::Inspect(command) => inspect::run(&command, printer),
+        Command::Install(command) => install::run(&command, printer),
+        Command::Lint(command) => lint::run(&command, printer),
+        Command::Man(command) => man::run(&command, Arguments::shown()),
+        Command::Module(command) => module::run(&command, printer),
+        Command::Prestop(command) => wait::run_prestop(&command, printer),
+        Command::Push(command) => push::run(*command, printer),
+        Command::Render(command) => render::run(&command, printer),
+        Command::Rollout(command) => pods::rollout::run(&command, printer),
+        Command::Run(command) => run::run(&command, printer),
+        Command::Size(command) => size::run(&command, printer),
+        Command::Status(command) => status::run(&command, printer),
+        Command::Streams(command) => streams::run(&command, printer),
+        Command::Version(command) => version::run(&command, printer),
+        Command::Wait(command) => wait::run(&command, printer),
+    }
+}
