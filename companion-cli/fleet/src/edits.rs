@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::call::Call;
 use super::client::Cluster;
@@ -30,19 +30,15 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// The removal of all that this program has written. `None` if the pod has nothing of it.
+    /// The removal of the cost. `None` if the pod has none, or another program's.
     pub fn clearing(pod: &PodFacts) -> Option<Self> {
         let has_cost = pod.deletion_cost.is_some() && !pod.cost_is_foreign;
-        let cost: &[&str] = if has_cost { &[DELETION_COST, OWN_COST] } else { &[] };
-        let names: Vec<&str> = cost.iter().chain(pod.guard.own_annotations()).copied().collect();
-        let removed = names.iter().map(|name| ((*name).to_owned(), Value::Null));
-        let annotations = Value::Object(removed.collect::<Map<_, _>>());
-        (!names.is_empty()).then(|| Self {
+        has_cost.then(|| Self {
             pod: pod.clone(),
-            annotations,
+            annotations: json!({ DELETION_COST: null, OWN_COST: null }),
             lowers: false,
-            words: format!("removed {}", names.join(", ")),
-            fields: json!({ "removed": names }),
+            words: format!("removed {DELETION_COST}, {OWN_COST}"),
+            fields: json!({ "removed": [DELETION_COST, OWN_COST] }),
         })
     }
 }

@@ -16,7 +16,6 @@ pub mod drains;
 pub mod edits;
 mod error;
 mod forward;
-pub mod guard;
 mod kubeconfig;
 pub mod listing;
 pub mod objects;

@@ -11,7 +11,6 @@ use kube::api::ListParams;
 use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
-use super::guard::Guard;
 use laststream_base::ports;
 
 /// The names of proxy containers: Istio's and Envoy Gateway's.
@@ -91,7 +90,6 @@ pub struct PodFacts {
     pub deletion_cost: Option<i32>,
     /// Whether an operator or another program has written that cost.
     pub cost_is_foreign: bool,
-    pub guard: Guard,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -144,7 +142,6 @@ impl PodFacts {
             deletion_cost: annotation(DELETION_COST).and_then(|cost| cost.parse().ok()),
             cost_is_foreign: annotation(DELETION_COST)
                 .is_some_and(|cost| annotation(OWN_COST) != Some(cost)),
-            guard: Guard::of(meta.annotations.as_ref()),
         }
     }
 

@@ -50,17 +50,14 @@ pub enum Need {
     State,
     /// The number of all streams. The gate may know it by Envoy's own count.
     Count,
-    /// The ages of all streams. Only the gate knows them.
-    Ages,
 }
 
 impl Need {
     fn is_met_by(self, stats: &Stats) -> bool {
         stats.state.is_none_or(|state| {
             let has_all = self < Self::Count || stats.inexact().is_none();
-            let has_ages = self < Self::Ages || stats.total() == 0;
             // A gate has no word for its count before its first evaluation.
-            state == "serving" && stats.count.is_some() && has_all && has_ages
+            state == "serving" && stats.count.is_some() && has_all
         })
     }
 }

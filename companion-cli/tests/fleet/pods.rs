@@ -293,17 +293,3 @@ fn a_count_that_lacks_streams_is_not_written() -> Outcome {
     assert_eq!(asked, [1, 0]);
     Ok(())
 }
-
-#[test]
-fn a_guard_needs_the_age_of_a_stream() -> Outcome {
-    let cluster =
-        Cluster::with_pods(&[of_replica_set("a", json!({}))], |asked| match asked.path() {
-            path if path.ends_with("/stats/prometheus") => Answer::new(200).body(PAGE),
-            _ if asked.method == "PATCH" => Answer::new(200).body(pod("x").to_string()),
-            _ => status(500, "InternalError", "no port-forward"),
-        })?;
-    let said = cluster.run(&[&COSTS[..], &["--guard=5s"]].concat())?.expect(1)?;
-    assert_eq!(said.stdout, "shop/a: none -> 2, 2 streams in flight\n", "its cost alone");
-    said.stderr_contains("the guards of 1 pod stay as they are, because the ages of streams")?;
-    Ok(())
-}

@@ -4,8 +4,8 @@
 
 mod argo;
 mod cost;
+mod deletion_cost;
 mod gate;
-mod guard;
 pub(crate) mod kwok;
 mod lint;
 mod operator;
@@ -31,7 +31,7 @@ fn cases() -> Vec<Case> {
     vec![
         case!("f2_a_thousand_pods", status::of_a_thousand),
         case!("f6_lint_of_a_cluster", lint::of_a_cluster),
-        case!("f8_guards", guard::case),
+        case!("f8_deletion_costs", deletion_cost::case),
         case!("f7_a_rollout_of_argo", argo::case),
         case!("f3_ten_thousand_pods", status::of_ten_thousand),
     ]

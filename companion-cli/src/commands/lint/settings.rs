@@ -1,21 +1,17 @@
 //! The settings of a pod or of a template for pods, and the answer of a gate, as `lint` takes them.
 
-use laststream_fleet::guard::GUARDED_SINCE;
 use laststream_fleet::{Class, GRACE, OWN_COST, PROXIES, PodReport};
 use laststream_lint::live::{GateAnswer, PodSettings};
 use serde_json::Value;
 
 /// The annotations that say how a proxy stops.
 const ANNOTATIONS: [&str; 3] = ["sidecar.istio.io/", "proxy.istio.io/", "laststream.io/"];
-/// The annotations that `laststream deletion-cost` writes while a pod runs.
-const WRITTEN: [&str; 2] = [OWN_COST, GUARDED_SINCE];
-
 /// The settings of an object with `metadata` and `spec` of a pod.
 pub(super) fn of(pod: &Value) -> PodSettings {
     let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
     let annotations = annotations.filter(|(name, _)| {
-        !WRITTEN.contains(&name.as_str())
-            && ANNOTATIONS.iter().any(|prefix| name.starts_with(prefix))
+        // `laststream deletion-cost` writes this one while the pod runs.
+        name.as_str() != OWN_COST && ANNOTATIONS.iter().any(|prefix| name.starts_with(prefix))
     });
     PodSettings {
         hook: containers(pod).find(|one| is_named(one, &PROXIES)).and_then(hook),
@@ -86,7 +82,7 @@ mod tests {
     fn the_settings_of_a_pod_are_those_of_its_proxy() {
         let pod = json!({
             "metadata": { "annotations": {
-                "sidecar.istio.io/nativeSidecar": "true", "app/own": "1", WRITTEN[0]: "3",
+                "sidecar.istio.io/nativeSidecar": "true", "app/own": "1", OWN_COST: "3",
             } },
             "spec": {
                 "initContainers": [{

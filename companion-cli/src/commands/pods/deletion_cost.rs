@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use k8s_openapi::jiff::Timestamp;
 use laststream_base::time_span::TimeSpan;
 use laststream_fleet::deletion_cost;
 use laststream_fleet::edits::{Edit, Lowering};
-use laststream_fleet::guard::{self, Rule};
 use laststream_fleet::{
     Answer, AskOptions, Cluster, FleetError, GateQuery, Need, PodFacts, Survey,
 };
@@ -25,11 +23,6 @@ use crate::commands::{Ended, Exit, Output, Printer, misused};
 /// for one pod at most once in 30 s. It rises at once and falls after three looks; with `--once` it
 /// falls at once. A second annotation, `laststream.io/deletion-cost`, marks it as this command's
 /// own. A pod with streams that no count has keeps its cost, and a warning says so.
-///
-/// With `--guard` the command also writes `karpenter.sh/do-not-disrupt` for pods with long streams,
-/// of any owner, so that Karpenter leaves their nodes alone, and removes it when no long stream is
-/// left or `--guard-at-most` has passed. `laststream.io/guarded-since` marks it as the command's
-/// own.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DeletionCost {
@@ -44,15 +37,8 @@ pub(crate) struct DeletionCost {
     /// Replaces costs that an operator or another program has written. Otherwise they stay.
     #[arg(long)]
     overwrite: bool,
-    /// Guards pods that have a stream of this age or older, 1m if none is given.
-    #[arg(long, value_name = "AGE", num_args = 0..=1, require_equals = true,
-        default_missing_value = "1m")]
-    guard: Option<TimeSpan>,
-    /// How long a guard lasts at most. The pod gets no other until no long stream is left.
-    #[arg(long, value_name = "TIME", default_value = "1h", requires = "guard")]
-    guard_at_most: TimeSpan,
-    /// Removes what this command has written, costs and guards, and ends.
-    #[arg(long, conflicts_with_all = ["once", "interval", "overwrite", "guard"])]
+    /// Removes the costs that this command has written, and ends.
+    #[arg(long, conflicts_with_all = ["once", "interval", "overwrite"])]
     clear: bool,
     /// Writes nothing; prints what it would write.
     #[arg(long)]
@@ -67,14 +53,13 @@ Examples:
   laststream deletion-cost -n istio-ingress -l istio=ingressgateway
   laststream deletion-cost -n shop -l app=shop --once && kubectl scale deployment/shop --replicas 2
   laststream deletion-cost -n shop -l app=shop --once --dry-run
-  laststream deletion-cost -n shop -l app=shop --guard=2m --guard-at-most 30m
   laststream deletion-cost -n shop -l app=shop --clear
 
 Only ReplicaSets read the cost, and Karpenter. envoyfilter-manifests/rights has the rights.
 
 The costs stay when the command ends, and new pods have none: later scale-downs take the new pods
-first, however many streams these have. Guards stay, too. Run the command all the time, or remove
-both with `--clear`.";
+first, however many streams these have. Run the command all the time, or remove the costs with
+`--clear`.";
 
 /// The shortest interval, because each write is work for all watchers of pods.
 const SHORTEST: TimeSpan = TimeSpan::seconds(30);
@@ -119,16 +104,11 @@ const FOREIGN_COST: &str = "{} with a cost that another program or an operator w
     and `--overwrite` replaces it";
 const UNCOUNTED: &str = "the costs of {} stay, because no count has all streams there; `laststream \
     status -o wide` says why";
-const FOREIGN_GUARD: &str = "{} with a `karpenter.sh/do-not-disrupt` that another program or an \
-    operator wrote; it stays";
-const UNKNOWN_AGES: &str = "the guards of {} stay as they are, because the ages of streams are not \
-    known there; `laststream streams` says why";
 
 /// State of the earlier looks.
 #[derive(Default)]
 struct State {
     costs: Lowering,
-    guards: Lowering,
     warned: BTreeMap<&'static str, usize>,
 }
 
@@ -149,30 +129,19 @@ async fn look(
     state: &mut State,
     printer: &Printer,
 ) -> Result<Exit, FleetError> {
-    let need = if command.guard.is_some() { Need::Ages } else { Need::Count };
-    let query = GateQuery::IfUnknown(need);
+    let query = GateQuery::IfUnknown(Need::Count);
     let options = AskOptions { query, ..command.fleet.ask_options() };
     let survey = command.fleet.survey(cluster, options).await?;
     let keeps = |pod: &PodFacts| !command.overwrite && deletion_cost::is_foreign(pod);
     state.warn(FOREIGN_COST, count(&survey, |pod, _| keeps(pod)), printer);
     let uncounted = count(&survey, deletion_cost::is_uncounted);
-    let mut is_open = state.warn(UNCOUNTED, uncounted, printer);
+    let is_open = state.warn(UNCOUNTED, uncounted, printer);
     let own = survey.pods.iter().filter(|(pod, _)| !keeps(pod));
     let changes = own.filter_map(|(pod, answer)| deletion_cost::change(pod, answer));
     let mut costs: Vec<Edit> = changes.collect();
-    let mut guards = Vec::new();
-    if let Some(age) = command.guard {
-        let rule = Rule { age: age.duration(), at_most: command.guard_at_most.duration() };
-        state.warn(FOREIGN_GUARD, count(&survey, |pod, _| guard::is_foreign(pod)), printer);
-        let unknown = count(&survey, |pod, answer| guard::is_unknown(pod, answer, rule));
-        is_open |= state.warn(UNKNOWN_AGES, unknown, printer);
-        let (all, now) = (survey.pods.iter(), Timestamp::now());
-        guards.extend(all.filter_map(|(pod, answer)| guard::change(pod, answer, rule, now)));
-    }
     if !command.once {
-        (costs, guards) = (state.costs.due(costs), state.guards.due(guards));
+        costs = state.costs.due(costs);
     }
-    costs.extend(guards);
     write(costs, survey.pods.len(), command, cluster, printer).await?;
     let exit = ending_of_statistics(&survey, cluster, printer);
     Ok(if exit == Exit::Fine && is_open { Exit::Negative } else { exit })
