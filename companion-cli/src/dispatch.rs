@@ -39,7 +39,7 @@ fn is_verdict(command: &Command) -> bool {
         | Command::Wait(_) => true,
         Command::Lint(command) => command.is_check(),
         Command::Render(command) => command.check.is_some(),
-        Command::Status(command) => command.watch,
+        Command::Status(command) => command.shown.watch,
         _ => false,
     }
 }

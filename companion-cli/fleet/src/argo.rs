@@ -69,9 +69,7 @@ fn selector_of(spec: &Value, status: &Value) -> Result<String, FleetError> {
     let parts: Vec<&str> = resolved.split(',').filter(|part| !part.starts_with(HASH)).collect();
     match parts.join(",") {
         // An empty selector would mean all pods of the namespace.
-        none if none.is_empty() => Err(FleetError::Other(
-            "the Rollout has no selector: does the controller of Argo Rollouts run?".to_owned(),
-        )),
+        none if none.is_empty() => Err(FleetError::NoSelector),
         selector => Ok(selector),
     }
 }

@@ -6,11 +6,12 @@ use http::Method;
 use http_body_util::{BodyExt as _, Limited};
 use serde::de::DeserializeOwned;
 
+use super::answer::Detail;
 use super::client::Cluster;
 use super::error::FleetError;
 use super::forward::Forward;
-use super::patience::{in_time, patiently, silence};
-use super::pods::PodFacts;
+use super::pod::PodFacts;
+use super::pod_timeout::{answer_of, in_time, silence};
 use laststream_base::visible::brief;
 use laststream_gate::{
     DrainCommand, Outcome, Response, Status, Streams, status_path, streams_path,
@@ -22,15 +23,6 @@ const LONGEST: usize = 4 << 20;
 /// How long a gate waits for counters that are late. Two answers fit into the time of a pod.
 const LATE: Duration = Duration::from_secs(2);
 
-/// The answers of a pod's gate.
-#[derive(Debug, Clone)]
-pub struct Detail {
-    /// The answer to `GET /status`.
-    pub status: Status,
-    /// The streams that hold the drain, or why the gate does not list them.
-    pub streams: Result<Streams, String>,
-}
-
 impl Cluster {
     /// Asks a pod's gate for its status, and for its streams if any hold the drain or are in
     /// flight.
@@ -38,7 +30,7 @@ impl Cluster {
     /// # Errors
     /// The gate cannot be asked, or a right is missing.
     pub async fn detail(&self, pod: &PodFacts, limit: u32) -> Result<Detail, FleetError> {
-        patiently(pod.gate_port, self.detail_through(pod, limit)).await
+        answer_of(pod.gate_port, self.detail_through(pod, limit)).await
     }
 
     /// Sends a command to a pod's gate.
@@ -56,11 +48,11 @@ impl Cluster {
             is_sent = true;
             let response = ask(&mut gate, command.method(), &command.path()).await?;
             let answer = command.read(response);
-            answer.map_err(|error| FleetError::Other(format!("the gate answers, but {error}")))
+            answer.map_err(|error| FleetError::Gate(format!("the gate answers, but {error}")))
         };
         match in_time(send).await {
             Some(answer) => Ok(answer?.body),
-            None if is_sent => Err(FleetError::Other(unanswered(pod))),
+            None if is_sent => Err(FleetError::Gate(unanswered(pod))),
             None => Err(silence(pod.gate_port)),
         }
     }
@@ -88,10 +80,11 @@ async fn get<T: DeserializeOwned>(gate: &mut Forward, path: &str) -> Result<T, F
     let response = ask(gate, Method::GET, path).await?;
     if !(200..300).contains(&response.status) {
         let status = response.status;
-        return Err(FleetError::Other(format!("status {status} from the gate's port")));
+        return Err(FleetError::Gate(format!("status {status} from the gate's port")));
     }
-    serde_json::from_str(&response.body)
-        .map_err(|_| FleetError::Other("what answers there is no gate".to_owned()))
+    serde_json::from_str(&response.body).map_err(|_| {
+        FleetError::Gate("the program on this port is not a laststream gate".to_owned())
+    })
 }
 
 async fn ask(gate: &mut Forward, method: Method, path: &str) -> Result<Response, FleetError> {
@@ -99,10 +92,10 @@ async fn ask(gate: &mut Forward, method: Method, path: &str) -> Result<Response,
     let status = response.status().as_u16();
     let body = Limited::new(response.into_body(), LONGEST).collect().await;
     let body =
-        body.map_err(|error| FleetError::Other(format!("the gate's answer broke off: {error}")))?;
+        body.map_err(|error| FleetError::Gate(format!("the gate's answer broke off: {error}")))?;
     let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
     match status {
-        403 => Err(FleetError::Other(why_refused(&body))),
+        403 => Err(FleetError::Gate(why_refused(&body))),
         status => Ok(Response { status, body }),
     }
 }

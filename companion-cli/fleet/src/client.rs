@@ -149,7 +149,7 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, FleetError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| FleetError::Other(format!("no event queue: {error}")))
+        .map_err(|error| FleetError::Runtime(format!("no event queue: {error}")))
 }
 
 fn may_succeed_later(error: &kube::Error) -> bool {
@@ -169,7 +169,7 @@ async fn client(config: kube::Config, limit: Duration) -> Result<Client, FleetEr
     });
     match tokio::time::timeout(limit, made).await {
         Ok(Ok(client)) => client.map_err(|error| client_error(&error)),
-        Ok(Err(error)) => Err(FleetError::Other(error.to_string())),
+        Ok(Err(error)) => Err(FleetError::Runtime(error.to_string())),
         Err(_) => {
             let seconds = limit.as_secs();
             let why = format!("the program that gives them does not end within {seconds} s");

@@ -11,7 +11,7 @@ use kube::api::{ListParams, PostParams};
 use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
-use super::pods::PodFacts;
+use super::pod::PodFacts;
 
 impl Cluster {
     /// Whether the API server says that the pod no longer exists.

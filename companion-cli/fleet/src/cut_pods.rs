@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::pod_report::Answer;
-use super::pods::PodFacts;
+use super::answer::Answer;
+use super::pod::PodFacts;
 use laststream_gate::Status;
 
 /// A pod that ended while streams were in flight, or may have been.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
-    pub pod: String,
+pub(crate) struct Cut {
+    pub(crate) pod: String,
     /// Streams that held the drain at its gate's last answer. `None` if they were not known, or if
     /// they may have ended well between that answer and the pod's end.
-    pub streams: Option<u64>,
+    pub(crate) streams: Option<u64>,
 }
 
 /// The streams that held each old pod at its gate's last answer.
 #[derive(Debug, Default)]
-pub struct CutPods {
+pub(crate) struct CutPods {
     last: BTreeMap<String, Holding>,
 }
 
@@ -66,7 +66,7 @@ impl Holding {
 impl CutPods {
     /// Records one look at all old pods, which began at this moment. Returns the pods whose proxy
     /// has ended since the last look with streams in flight or unknown.
-    pub fn note(&mut self, pods: &[(PodFacts, Answer)], began: Instant) -> Vec<Cut> {
+    pub(crate) fn note(&mut self, pods: &[(PodFacts, Answer)], began: Instant) -> Vec<Cut> {
         let mut gone = std::mem::take(&mut self.last);
         for (pod, answer) in pods.iter().filter(|(pod, _)| may_run(pod)) {
             let before = gone.remove(&pod.uid).map(|before| before.missed(began));

@@ -4,26 +4,26 @@
 
 use serde_json::json;
 
-use super::edits::Edit;
-use super::pod_report::Answer;
-use super::pods::{DELETION_COST, OWN_COST, PodFacts};
+use super::answer::Answer;
+use super::edits::{Edit, Lowering};
+use super::pod::{DELETION_COST, OWN_COST, PodFacts};
 use laststream_gate::text::many;
 
 /// The step of a number of streams: 0 for none, and one more for each doubling.
-pub fn step(streams: u64) -> i32 {
+fn step(streams: u64) -> i32 {
     streams.checked_ilog2().map_or(0, |doublings| i32::try_from(doublings).unwrap_or(0) + 1)
 }
 
 /// The new cost. A number of streams that is below the current step by at most a quarter keeps the
 /// step, so that a pod at the edge of two steps is not written again and again.
-pub fn cost(streams: u64, current: Option<i32>) -> i32 {
+fn cost(streams: u64, current: Option<i32>) -> i32 {
     let (new, current) = (step(streams), current.unwrap_or(0));
     let is_near = new + 1 == current && streams > 1 && step(streams + streams / 3) == current;
     if is_near { current } else { new }
 }
 
 /// Whether a ReplicaSet reads the pod's cost, and an operator or another program has written it.
-pub fn is_foreign(pod: &PodFacts) -> bool {
+fn is_foreign(pod: &PodFacts) -> bool {
     is_of_replica_set(pod) && pod.cost_is_foreign && !pod.terminating
 }
 
@@ -33,14 +33,14 @@ fn is_of_replica_set(pod: &PodFacts) -> bool {
 }
 
 /// Whether the pod keeps its cost because no count has all of its streams.
-pub fn is_uncounted(pod: &PodFacts, answer: &Answer) -> bool {
+fn is_uncounted(pod: &PodFacts, answer: &Answer) -> bool {
     let is_counted = answer.in_flight().is_some();
     is_of_replica_set(pod) && !pod.terminating && answer.has_gate() && !is_counted
 }
 
 /// The change for a pod of a ReplicaSet that has answered. `None` if the pod is terminating, if no
 /// count has all of its streams, or if the cost stays the same.
-pub fn change(pod: &PodFacts, answer: &Answer) -> Option<Edit> {
+fn change(pod: &PodFacts, answer: &Answer) -> Option<Edit> {
     let streams = answer.in_flight().filter(|_| is_of_replica_set(pod) && !pod.terminating)?;
     let from = pod.deletion_cost;
     let to = cost(streams, from);
@@ -54,14 +54,69 @@ pub fn change(pod: &PodFacts, answer: &Answer) -> Option<Edit> {
     })
 }
 
+const FOREIGN: &str = "{} with a cost that another program or an operator wrote; it stays, and \
+    `--overwrite` replaces it";
+const UNCOUNTED: &str = "the costs of {} stay, because no count has all streams there; `laststream \
+    status -o wide` says why";
+
+/// What a look asks for.
+#[derive(Debug, Default, PartialEq)]
+pub struct Look {
+    /// The changes that are due.
+    pub edits: Vec<Edit>,
+    /// Warnings that were not given before.
+    pub warnings: Vec<String>,
+    /// Whether a pod keeps its cost because no count has all of its streams.
+    pub is_incomplete: bool,
+}
+
+/// The costs of pods, look by look.
+#[derive(Debug)]
+pub struct Costs {
+    /// Whether costs of others are replaced.
+    overwrites: bool,
+    /// Delays costs that fall. `None` if there is one look only.
+    lowering: Option<Lowering>,
+    /// The pods that the last look warned of.
+    foreign: usize,
+    uncounted: usize,
+}
+
+impl Costs {
+    pub fn new(overwrites: bool, is_once: bool) -> Self {
+        let lowering = (!is_once).then(Lowering::default);
+        Self { overwrites, lowering, foreign: 0, uncounted: 0 }
+    }
+
+    /// The changes of a look at these pods.
+    pub fn look(&mut self, pods: &[(PodFacts, Answer)]) -> Look {
+        let keeps = |pod: &PodFacts| !self.overwrites && is_foreign(pod);
+        let foreign = pods.iter().filter(|(pod, _)| keeps(pod)).count();
+        let uncounted = pods.iter().filter(|(pod, answer)| is_uncounted(pod, answer)).count();
+        let own = pods.iter().filter(|(pod, _)| !keeps(pod));
+        let mut edits: Vec<Edit> = own.filter_map(|(pod, answer)| change(pod, answer)).collect();
+        if let Some(lowering) = &mut self.lowering {
+            edits = lowering.due(edits);
+        }
+        let mut warnings = Vec::new();
+        for (text, count, last) in
+            [(FOREIGN, foreign, &mut self.foreign), (UNCOUNTED, uncounted, &mut self.uncounted)]
+        {
+            if std::mem::replace(last, count) != count && count > 0 {
+                warnings.push(text.replace("{}", &many(count as u64, "pod")));
+            }
+        }
+        Look { edits, warnings, is_incomplete: uncounted > 0 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::Stats;
-    use crate::edits::Lowering;
     use crate::old_pods::tests::of_partial;
+    use crate::stats::Stats;
     use proptest::prelude::*;
 
     #[test]
@@ -86,7 +141,7 @@ mod tests {
         Stats { state: Some("serving"), in_flight, ..Stats::default() }
     }
 
-    fn found(owner: &str, streams: u64, from: i32) -> Option<Edit> {
+    fn edit(owner: &str, streams: u64, from: i32) -> Option<Edit> {
         change(&pod(owner, from), &Answer::Stats(stats(streams)))
     }
 
@@ -118,19 +173,36 @@ mod tests {
 
     #[test]
     fn only_pods_of_replica_sets_have_a_cost() {
-        assert_eq!(found("ReplicaSet/web-5d", 4, 0).as_ref().and_then(new_cost), Some(3));
-        assert_eq!(found("StatefulSet/cart", 4, 0), None);
+        assert_eq!(edit("ReplicaSet/web-5d", 4, 0).as_ref().and_then(new_cost), Some(3));
+        assert_eq!(edit("StatefulSet/cart", 4, 0), None);
     }
 
     #[test]
     fn a_cost_rises_at_once_and_falls_after_several_looks() {
-        let look = |streams, from| found("ReplicaSet/a", streams, from).into_iter().collect();
-        let mut lowering = Lowering::default();
-        assert_eq!(lowering.due(look(1, 0)).len(), 1);
-        assert_eq!(lowering.due(look(0, 1)).len(), 0);
-        assert_eq!(lowering.due(look(1, 1)).len(), 0, "there is a stream again");
-        let looks = [0; 3].map(|streams| lowering.due(look(streams, 1)).len());
-        assert_eq!(looks, [0, 0, 1]);
+        let mut costs = Costs::new(false, false);
+        let mut edits = |streams, from| {
+            let answer = Answer::Stats(stats(streams));
+            costs.look(&[(pod("ReplicaSet/a", from), answer)]).edits.len()
+        };
+        assert_eq!(edits(1, 0), 1);
+        assert_eq!(edits(0, 1), 0);
+        assert_eq!(edits(1, 1), 0, "there is a stream again");
+        assert_eq!([0; 3].map(|streams| edits(streams, 1)), [0, 0, 1]);
+    }
+
+    #[test]
+    fn a_warning_is_given_when_the_number_of_its_pods_changes() {
+        let foreign = PodFacts { cost_is_foreign: true, ..pod("ReplicaSet/a", 9) };
+        let partial = Answer::Detail(Box::new(of_partial("serving", None)));
+        let pods = [(foreign, Answer::Stats(stats(1))), (pod("ReplicaSet/b", 0), partial)];
+        let mut costs = Costs::new(false, true);
+        let look = costs.look(&pods);
+        assert_eq!((look.edits.len(), look.warnings.len(), look.is_incomplete), (0, 2, true));
+        assert!(look.warnings[0].starts_with("1 pod with a cost that another program"));
+        assert_eq!(costs.look(&pods).warnings, [""; 0], "given before");
+        assert_eq!(costs.look(&pods[..1]).warnings, [""; 0], "no pod is uncounted");
+        assert_eq!(costs.look(&pods).warnings.len(), 1, "again");
+        assert_eq!(Costs::new(true, true).look(&pods).edits.len(), 1, "overwritten");
     }
 
     proptest! {

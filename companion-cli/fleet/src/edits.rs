@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
-use super::pods::{DELETION_COST, OWN_COST, PodFacts};
+use super::pod::{DELETION_COST, OWN_COST, PodFacts};
 
 /// The number of concurrent writes. Writes are few, and nothing waits for them.
 const AT_A_TIME: usize = 8;

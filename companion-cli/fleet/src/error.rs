@@ -68,17 +68,51 @@ pub enum FleetError {
     NotFound(String),
     #[error("the API server refuses to {call}: status {status}, {message}")]
     Api { call: Box<Call>, status: u16, message: String },
+    #[error("its selector: {0}")]
+    Selector(String),
+    #[error("the Rollout has no selector: does the controller of Argo Rollouts run?")]
+    NoSelector,
+    /// Why nothing was listed that a command could be for.
     #[error("{0}")]
-    Other(String),
+    NothingFound(&'static str),
+    /// Why a pod has no gate that could be asked.
+    #[error("{0}")]
+    NoProxy(&'static str),
+    #[error("the pod was deleted after it was listed")]
+    Deleted,
+    #[error("port {port} does not answer within {seconds} s")]
+    Silent { port: u16, seconds: u64 },
+    /// How the connection to a pod's port failed.
+    #[error("{0}")]
+    Connection(String),
+    /// What is wrong with the answer of a pod's gate.
+    #[error("{0}")]
+    Gate(String),
+    /// What is wrong with the answer of a pod's port for statistics.
+    #[error("{0}")]
+    Statistics(String),
+    /// The asynchronous runtime of this process failed.
+    #[error("{0}")]
+    Runtime(String),
 }
 
 impl FleetError {
     /// Whether no other request to this API server can succeed.
     pub fn is_final(&self) -> bool {
-        !matches!(
-            self,
-            Self::NotFound(_) | Self::Api { .. } | Self::Other(_) | Self::Forbidden { .. }
-        )
+        match self {
+            Self::NoKubeconfig(_)
+            | Self::ServiceAccount(_)
+            | Self::Kubeconfig(_)
+            | Self::Proxy(_)
+            | Self::NoContext { .. }
+            | Self::NoCurrentContext(_)
+            | Self::NoCluster(_)
+            | Self::Credentials(_)
+            | Self::Unauthorized(_)
+            | Self::Unreachable { .. }
+            | Self::Unreadable { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether a command that watches must end. An API server that has answered before may only be
@@ -113,7 +147,7 @@ impl FleetError {
                 // "error trying to reach service: dial tcp 10.0.0.1:15020: connect: refused"
                 message.trim_start_matches("error trying to reach service: ").to_owned()
             }
-            Self::NotFound(_) => "its port answers that there is no such pod".to_owned(),
+            Self::NotFound(_) => "the server on the pod's port answered 404".to_owned(),
             Self::Forbidden { call, .. } => format!("no right to {call}"),
             error => error.to_string(),
         })
@@ -135,7 +169,7 @@ impl FleetError {
             }
             kube::Error::FromUtf8(_) => Self::unreadable(call, server, "it is not UTF-8".into()),
             kube::Error::UpgradeConnection(error) => {
-                Self::Other(format!("cannot {call}: {}", with_sources(error)))
+                Self::Connection(format!("cannot {call}: {}", with_sources(error)))
             }
             error => {
                 // kube runs the credential program inside the service that sends requests, so the

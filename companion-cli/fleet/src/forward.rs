@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
-use super::pods::PodFacts;
+use super::pod::PodFacts;
 use laststream_base::causes::with_sources;
 
 /// The time limit for kubelet's reason after a connection has ended.
@@ -48,10 +48,11 @@ impl Cluster {
         let refused = forwarder.take_error(port);
         let refused = refused.map(|refused| -> Refusal { Box::pin(refused) });
         let stream = forwarder.take_stream(port);
-        let stream = stream.ok_or_else(|| FleetError::Other("no port is forwarded".to_owned()))?;
+        let stream =
+            stream.ok_or_else(|| FleetError::Connection("no port is forwarded".to_owned()))?;
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (sender, connection) =
-            handshake.map_err(|error| FleetError::Other(with_sources(&error)))?;
+            handshake.map_err(|error| FleetError::Connection(with_sources(&error)))?;
         let connection = tokio::spawn(async move {
             let _ = connection.await; // the sender reports its end
         });
@@ -68,7 +69,7 @@ impl Forward {
     ) -> Result<Response<Incoming>, FleetError> {
         let request = Request::builder().method(method).uri(path).header("host", "127.0.0.1");
         let request = request.body(Empty::new());
-        let request = request.map_err(|error| FleetError::Other(error.to_string()))?;
+        let request = request.map_err(|error| FleetError::Connection(error.to_string()))?;
         let answer = match self.sender.ready().await {
             Ok(()) => self.sender.send_request(request).await,
             Err(error) => Err(error),
@@ -90,6 +91,6 @@ impl Forward {
             None => None,
         };
         let why = why.map(|why| format!(": {}", why.trim())).unwrap_or_default();
-        FleetError::Other(format!("the connection ended: {end}{why}"))
+        FleetError::Connection(format!("the connection ended: {end}{why}"))
     }
 }

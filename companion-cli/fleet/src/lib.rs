@@ -1,48 +1,56 @@
 //! The pods of a cluster over the Kubernetes API: their gates, the gates' answers, and the streams
-//! that hold a rollout. Decisions are pure; [`client`], `ask` and `statistics` call the
-//! API. Printing is done in `commands`.
+//! that hold a rollout. Decisions are pure; files with `impl Cluster` call the API. Printing is
+//! done in the program.
 
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
 
 mod access;
+mod answer;
 mod argo;
 mod ask;
 mod call;
 pub mod client;
 mod confirmation;
-pub mod cut_pods;
+mod cut_pods;
 pub mod deletion_cost;
 pub mod drains;
 pub mod edits;
 mod error;
+pub mod follower;
 mod forward;
+mod hook;
+mod kinds;
 mod kubeconfig;
 pub mod listing;
 pub mod objects;
-pub mod old_pods;
+mod old_pods;
 mod pages;
-mod patience;
 mod pause;
+mod pod;
 mod pod_report;
+mod pod_timeout;
 mod pods;
+mod reminders;
 pub mod rollout;
 mod secretless;
 mod statistics;
 mod stats;
 mod survey;
 pub mod table;
-pub mod time_to_drain;
+mod time_to_drain;
+pub mod waits;
+mod workloads;
 
 pub use access::Access;
-pub use ask::Detail;
+pub use answer::{Answer, Detail};
 pub use call::Call;
 pub use client::Cluster;
 pub use error::FleetError;
-pub use pod_report::{Answer, Class, Life, PodReport, summary};
-pub use pods::{
-    GATE_PORT_ANNOTATION, GRACE, ISTIO_PROXY, OWN_COST, PROXIES, STATS_PORT_ANNOTATION,
+pub use kinds::{CONFIG_MAPS, KINDS, Kind};
+pub use pod::{
+    GATE_PORT_ANNOTATION, GRACE, ISTIO_PROXY, OWN_COST, PROXIES, PodFacts, Ports,
+    STATS_PORT_ANNOTATION,
 };
-pub use pods::{Hook, PodFacts, Ports, Selection};
-pub use statistics::Detour;
-pub use stats::Stats;
+pub use pod_report::{Class, Life, PodReport, summary};
+pub use pods::Selection;
 pub use survey::{AskOptions, GateQuery, Need, Survey};

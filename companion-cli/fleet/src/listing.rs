@@ -4,9 +4,8 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 
-use super::ask::Detail;
-use super::pod_report::{Answer, reason};
-use super::pods::PodFacts;
+use super::answer::{Answer, Detail, reason};
+use super::pod::PodFacts;
 use laststream_gate::Stream;
 use laststream_gate::text::many;
 

@@ -5,19 +5,19 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::pod_report::Answer;
-use super::pods::PodFacts;
+use super::answer::Answer;
+use super::pod::PodFacts;
 
 /// The time at which the old pods' last stream ended.
 #[derive(Debug, Clone, Default)]
-pub struct LastStreamClock {
+pub(crate) struct LastStreamClock {
     ended: Option<Instant>,
     /// The pods that had a stream in flight while they drained.
     with_streams: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PodDrainResult {
+pub(crate) enum PodDrainResult {
     /// Streams hold the pod's drain, or may hold it.
     Holds,
     /// No stream has held the pod's drain for this time.
@@ -32,7 +32,7 @@ pub enum PodDrainResult {
 
 impl PodDrainResult {
     /// Whether the rollout waits until the pod's proxy has ended.
-    pub fn holds(self) -> bool {
+    pub(crate) fn holds(self) -> bool {
         match self {
             Self::Holds | Self::Unknown => true,
             Self::GaveUp(streams) => streams > 0,
@@ -71,7 +71,7 @@ fn serves(answer: &Answer) -> bool {
 
 /// The old pods whose drain nothing held any more when their gates last answered.
 #[derive(Debug, Default)]
-pub struct DrainResults {
+pub(crate) struct DrainResults {
     over: BTreeSet<String>,
 }
 
@@ -79,7 +79,12 @@ impl DrainResults {
     /// Records an answer of a deleted pod, and returns the pod's ending. The API server reports a
     /// proxy as running until all containers of its pod have ended, so a gate that has ended looks
     /// like a silent one.
-    pub fn note(&mut self, pod: &PodFacts, answer: &Answer, now: Timestamp) -> PodDrainResult {
+    pub(crate) fn note(
+        &mut self,
+        pod: &PodFacts,
+        answer: &Answer,
+        now: Timestamp,
+    ) -> PodDrainResult {
         let ending = ending(pod, answer, now);
         match ending {
             PodDrainResult::Holds if serves(answer) && self.over.contains(&pod.uid) => {
@@ -102,7 +107,7 @@ impl DrainResults {
 
 impl LastStreamClock {
     /// Records the answer of the pod with this UID about its streams at this moment.
-    pub fn note(&mut self, uid: &str, answer: &Answer, now: Instant) {
+    pub(crate) fn note(&mut self, uid: &str, answer: &Answer, now: Instant) {
         let Answer::Detail(detail) = answer else { return };
         let status = &detail.status;
         if status.state == "serving" {
@@ -125,7 +130,7 @@ impl LastStreamClock {
     }
 
     /// The time at which the last stream ended; `None` if no stream was seen.
-    pub fn ended(&self) -> Option<Instant> {
+    pub(crate) fn ended(&self) -> Option<Instant> {
         self.ended
     }
 }
@@ -133,7 +138,7 @@ impl LastStreamClock {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::ask::Detail;
+    use crate::answer::Detail;
 
     pub(crate) fn pod(proxy_runs: bool) -> PodFacts {
         let proxy = Some("envoy".to_owned());

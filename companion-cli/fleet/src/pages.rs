@@ -1,10 +1,12 @@
-//! Lists of the API server, page by page.
+//! Objects of the API server: lists, page by page, and one object.
 
-use kube::api::{ListParams, ObjectList};
+use kube::api::{GetParams, ListParams, ObjectList, Request};
+use serde_json::Value;
 
 use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
+use super::kinds::Kind;
 
 /// The number of objects in one answer. Larger answers cost the API server memory, smaller ones
 /// cost round trips.
@@ -42,6 +44,44 @@ impl Cluster {
                 }
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// The result of `keep` for each object of a kind.
+    pub(super) async fn values<T>(
+        &self,
+        call: Call,
+        kind: Kind,
+        namespace: Option<&str>,
+        params: ListParams,
+        keep: impl FnMut(Value) -> T,
+    ) -> Result<Vec<T>, FleetError> {
+        let call = namespace.into_iter().fold(call, Call::within);
+        let (client, path) = (self.client(), Request::new(kind.path(namespace)));
+        let page = async |params: &ListParams| -> Result<ObjectList<Value>, kube::Error> {
+            let request = path.list(params).map_err(kube::Error::BuildRequest)?;
+            client.request(request).await
+        };
+        self.pages(&call, params, page, keep).await
+    }
+
+    /// One object. A kind that the cluster does not have has no objects: for it the API server
+    /// answers with a page instead of an object.
+    pub(super) async fn read(
+        &self,
+        call: &Call,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Value, FleetError> {
+        let (client, path) = (self.client(), Request::new(kind.path(Some(namespace))));
+        let answer = self.repeat(call, || async {
+            let request = path.get(name, &GetParams::default());
+            client.request(request.map_err(kube::Error::BuildRequest)?).await
+        });
+        match answer.await {
+            Err(FleetError::Api { status: 404, .. }) => Err(FleetError::NotFound(call.object())),
+            answer => answer,
         }
     }
 }

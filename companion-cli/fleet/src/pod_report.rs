@@ -4,47 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::ask::Detail;
-use super::pods::PodFacts;
+use super::answer::{Answer, reason};
+use super::pod::PodFacts;
 use super::stats::{Stats, total};
-use super::table::held;
 use super::time_to_drain::bound;
 use laststream_gate::Status;
 use laststream_gate::text::many;
-
-#[derive(Debug, Clone)]
-pub enum Answer {
-    /// The pod was not asked, because its proxy does not run.
-    Unasked,
-    /// The metrics in its statistics.
-    Stats(Stats),
-    /// The answers of its gate.
-    Detail(Box<Detail>),
-    /// The pod could not be asked, with the reason.
-    Silent(String),
-}
-
-impl Answer {
-    /// Whether a gate has answered, or its metrics are in the statistics.
-    pub(crate) fn has_gate(&self) -> bool {
-        match self {
-            Self::Stats(stats) => stats.state.is_some(),
-            Self::Detail(_) => true,
-            Self::Unasked | Self::Silent(_) => false,
-        }
-    }
-
-    /// All streams in flight. `None` if no count has them all.
-    pub fn in_flight(&self) -> Option<u64> {
-        match self {
-            Self::Detail(detail) => detail.status.all_in_flight(),
-            Self::Stats(stats) if stats.counts() && stats.inexact().is_none() => {
-                Some(stats.total())
-            }
-            Self::Stats(_) | Self::Silent(_) | Self::Unasked => None,
-        }
-    }
-}
 
 /// The class of a pod: which parts of laststream are there, and whether its proxy runs and answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -156,7 +121,7 @@ impl PodReport {
             Answer::Stats(stats) => report.note_stats(stats),
             Answer::Detail(detail) => {
                 report.note_status(&detail.status);
-                report.held_by = (detail.status.holding > 0).then(|| held(detail, 3));
+                report.held_by = (detail.status.holding > 0).then(|| detail.held(3));
             }
         }
         report
@@ -238,20 +203,6 @@ impl PodReport {
     }
 }
 
-/// Why a count is not exact, in short. `laststream status` of the pod explains it in full.
-pub(super) fn reason(count: &str) -> Option<&'static str> {
-    Some(match count {
-        "asking" => "not all counters, or not Envoy, have answered yet",
-        "assumed" => "Envoy does not export its own count",
-        "partial" => "requests may be in flight that no counter knows",
-        "unknown" => "no counter is known: the filter is not there",
-        "rejected" => "Envoy's stats matcher rejects a counter",
-        "leaking" => "a worker's counter does not reply any more",
-        "miscounted" => "the gauges of streams in flight cannot be true",
-        _ => return None,
-    })
-}
-
 /// The number of pods in each state, for the line below a table.
 pub fn summary(reports: &[PodReport]) -> String {
     let mut words: BTreeMap<&str, usize> = BTreeMap::new();
@@ -269,8 +220,8 @@ pub fn summary(reports: &[PodReport]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::statistics::Detour;
     use super::*;
+    use crate::stats::Detour;
 
     fn pod() -> PodFacts {
         PodFacts { namespace: "n".into(), name: "p".into(), ready: true, ..PodFacts::default() }

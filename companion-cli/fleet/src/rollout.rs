@@ -1,18 +1,14 @@
-//! The progress of a rollout, by the rules of `kubectl rollout status`.
+//! The progress of a rollout, by the rules of `kubectl rollout status`. Pure.
 
 use std::fmt;
 use std::str::FromStr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
-use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::argo;
-use super::call::Call;
-use super::client::Cluster;
 use super::error::FleetError;
-use super::objects::{DAEMON_SETS, DEPLOYMENTS, Kind, ROLLOUTS, STATEFUL_SETS};
+use super::kinds::{DAEMON_SETS, DEPLOYMENTS, Kind, ROLLOUTS, STATEFUL_SETS};
 use laststream_base::names;
 
 /// A Deployment, a StatefulSet, a DaemonSet, or a Rollout of Argo Rollouts.
@@ -107,94 +103,33 @@ pub fn progress(workload: &Workload, facts: &RolloutFacts) -> Progress {
     }
 }
 
-impl Cluster {
-    /// Reads a workload's facts from the API server.
-    pub async fn rollout(
-        &self,
-        Workload { kind, name }: &Workload,
-    ) -> Result<RolloutFacts, FleetError> {
-        let call = Call::new("get", kind.resource).within(self.namespace()).named(name);
-        let object = self.read(&call, *kind, self.namespace(), name).await?;
-        if *kind == ROLLOUTS { argo::facts(&object) } else { facts(*kind, &object) }
-    }
-}
-
-fn facts(kind: Kind, object: &Value) -> Result<RolloutFacts, FleetError> {
-    let (spec, status) = (&object["spec"], &object["status"]);
-    let own = LabelSelector::deserialize(&spec["selector"]);
-    let own = own.map_err(|error| FleetError::Other(format!("its selector: {error}")))?;
-    let generation = |of: &Value, field: &str| of[field].as_i64();
-    let observed = generation(status, "observedGeneration");
-    let facts = RolloutFacts {
-        selector: selector(&own)?,
-        observed: observed >= generation(&object["metadata"], "generation"),
-        ..RolloutFacts::default()
-    };
-    let count = |field: &str| number(&status[field]).unwrap_or_default();
-    let strategy = &spec["updateStrategy"];
-    let on_delete = || {
-        (strategy["type"] == "OnDelete")
-            .then(|| "its update strategy is OnDelete, so nothing rolls by itself".to_owned())
-    };
-    Ok(match kind {
-        DEPLOYMENTS => {
-            let conditions = status["conditions"].as_array();
-            let is_late = conditions.into_iter().flatten().any(|condition| {
-                condition["type"] == "Progressing"
-                    && condition["reason"] == "ProgressDeadlineExceeded"
-            });
-            let failed = is_late.then(|| "it exceeded its progress deadline".to_owned());
-            RolloutFacts { failed, ..facts.with_replicas(object) }
-        }
-        STATEFUL_SETS => {
-            let replicas = number(&spec["replicas"]).unwrap_or(1);
-            let partition = number(&strategy["rollingUpdate"]["partition"]).unwrap_or(0);
-            // Once all pods are new, the two revisions are the same, and the controller counts no
-            // pod as updated to another one.
-            let is_new = status["currentRevision"] == status["updateRevision"];
-            RolloutFacts {
-                wanted: replicas.saturating_sub(partition),
-                needed: replicas, // pods below the partition too, as in kubectl
-                updated: count(if is_new { "replicas" } else { "updatedReplicas" }),
-                available: count("readyReplicas"),
-                failed: on_delete(),
-                ..facts
-            }
-        }
-        _ => RolloutFacts {
-            wanted: count("desiredNumberScheduled"),
-            needed: count("desiredNumberScheduled"),
-            updated: count("updatedNumberScheduled"),
-            available: count("numberAvailable"),
-            failed: on_delete(),
-            ..facts
-        },
-    })
-}
-
 impl RolloutFacts {
     /// Adds the numbers of an object that makes ReplicaSets.
     pub(super) fn with_replicas(self, object: &Value) -> Self {
-        let count = |field: &str| number(&object["status"][field]).unwrap_or_default();
         Self {
             wanted: number(&object["spec"]["replicas"]).unwrap_or(1),
-            updated: count("updatedReplicas"),
-            needed: count("updatedReplicas"),
-            total: count("replicas"),
-            available: count("availableReplicas"),
+            updated: count(object, "updatedReplicas"),
+            needed: count(object, "updatedReplicas"),
+            total: count(object, "replicas"),
+            available: count(object, "availableReplicas"),
             ..self
         }
     }
 }
 
-fn number(count: &Value) -> Option<i32> {
-    count.as_i64().and_then(|count| i32::try_from(count).ok())
+pub(super) fn number(value: &Value) -> Option<i32> {
+    value.as_i64().and_then(|value| i32::try_from(value).ok())
+}
+
+/// A number of the object's status.
+pub(super) fn count(object: &Value, field: &str) -> i32 {
+    number(&object["status"][field]).unwrap_or_default()
 }
 
 /// The selector as text, for the request that lists pods.
 pub(super) fn selector(selector: &LabelSelector) -> Result<String, FleetError> {
     let selector = Selector::try_from(selector.clone());
-    let selector = selector.map_err(|error| FleetError::Other(format!("its selector: {error}")))?;
+    let selector = selector.map_err(|error| FleetError::Selector(error.to_string()))?;
     Ok(selector.to_string())
 }
 
@@ -219,7 +154,7 @@ mod tests {
     #[test]
     fn progress_follows_the_rules_of_kubectl() {
         let workload: Workload = "deploy/web".parse().unwrap();
-        let said = |facts: &RolloutFacts| match progress(&workload, facts) {
+        let text = |facts: &RolloutFacts| match progress(&workload, facts) {
             Progress::Waiting(what) => what,
             Progress::Done => "done".into(),
             Progress::Failed(why) => why,
@@ -230,38 +165,14 @@ mod tests {
             ([3, 3, 3, 2], "waiting for deployment/web: 2 of 3 pods are available"),
             ([3, 3, 3, 3], "done"),
         ] {
-            assert_eq!(said(&facts(numbers)), expected);
+            assert_eq!(text(&facts(numbers)), expected);
         }
         let unseen = RolloutFacts { observed: false, ..facts([3, 3, 3, 3]) };
-        assert!(said(&unseen).contains("has not seen"));
+        assert!(text(&unseen).contains("has not seen"));
         let late = RolloutFacts { failed: Some("late".into()), ..facts([3, 1, 4, 3]) };
-        assert_eq!(said(&late), "deployment/web: late");
+        assert_eq!(text(&late), "deployment/web: late");
         let before = RolloutFacts { observed: false, ..late };
-        assert!(said(&before).contains("has not seen"), "a failure before this change");
-    }
-
-    #[test]
-    fn a_stateful_set_waits_for_pods_below_its_partition() {
-        let set = |ready: i32| {
-            let set = serde_json::json!({
-                "metadata": { "generation": 2 },
-                "spec": {
-                    "replicas": 5, "selector": {}, "serviceName": "s", "template": {},
-                    "updateStrategy": {
-                        "type": "RollingUpdate", "rollingUpdate": { "partition": 3 },
-                    },
-                },
-                "status": {
-                    "observedGeneration": 2, "replicas": 5, "readyReplicas": ready,
-                    "updatedReplicas": 2, "currentRevision": "a", "updateRevision": "b",
-                },
-            });
-            let facts = super::facts(STATEFUL_SETS, &set).unwrap();
-            progress(&"sts/cart".parse().unwrap(), &facts)
-        };
-        assert_eq!(set(5), Progress::Done);
-        let waiting = "waiting for statefulset/cart: 4 of 5 pods are available".to_owned();
-        assert_eq!(set(4), Progress::Waiting(waiting));
+        assert!(text(&before).contains("has not seen"), "a failure before this change");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! does not serve them there, through a port-forward to Envoy's admin interface.
 
 use std::error::Error;
-use std::fmt;
 
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Limited};
@@ -11,9 +10,9 @@ use hyper::body::{Body, Bytes};
 use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
-use super::patience::patiently;
-use super::pods::PodFacts;
-use super::stats::{PageReader, Stats};
+use super::pod::PodFacts;
+use super::pod_timeout::answer_of;
+use super::stats::{Detour, PageReader, Stats};
 use laststream_base::causes::with_sources;
 use laststream_base::visible::brief;
 
@@ -24,55 +23,20 @@ const ADMIN: u16 = 15000;
 /// The size limit for the body of an error response, which is a sentence.
 const LONGEST_REFUSAL: usize = 64 << 10;
 
-/// Why the statistics do not come from the agent's port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detour {
-    /// The agent serves them to its own pod only.
-    LocalOnly,
-    /// The agent serves its own metrics and the app's, without Envoy's.
-    NotMerged,
-}
-
-impl Detour {
-    fn of(answer: &Result<Stats, FleetError>) -> Option<Self> {
-        match answer {
-            // Istio's agent: "Only requests from localhost are allowed".
-            Err(FleetError::Api { status: 403, message, .. })
-                if message.contains("requests from localhost") =>
-            {
-                Some(Self::LocalOnly)
-            }
-            Ok(stats) if stats.are_of_the_agent_alone() => Some(Self::NotMerged),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Detour {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::LocalOnly => {
-                "its agent's statistics are for its own pod only (METRICS_LOCALHOST_ACCESS_ONLY)"
-            }
-            Self::NotMerged => {
-                "its agent's statistics lack Envoy's (PILOT_AGENT_MERGE_ENVOY_STATS=false?)"
-            }
-        })
-    }
-}
-
 impl Cluster {
     /// The statistics of a pod's proxy.
     ///
     /// # Errors
     /// The pod does not answer, or a right is missing.
     pub async fn stats(&self, pod: &PodFacts) -> Result<Stats, FleetError> {
-        let answer = patiently(pod.stats_port, self.proxied(pod)).await;
-        let Some(detour) = Detour::of(&answer) else { return answer };
-        match patiently(ADMIN, self.of_admin(pod)).await {
+        let answer = answer_of(pod.stats_port, self.proxied(pod)).await;
+        let Some(detour) = detour(&answer) else { return answer };
+        match answer_of(ADMIN, self.of_admin(pod)).await {
             Ok(stats) => Ok(Stats { detour: Some(detour), ..stats }),
             Err(error) if error.concerns_all() => Err(error),
-            Err(error) => Err(FleetError::Other(format!("{detour}, and port {ADMIN}: {error}"))),
+            Err(error) => {
+                Err(FleetError::Statistics(format!("{detour}, and port {ADMIN}: {error}")))
+            }
         }
     }
 
@@ -83,8 +47,8 @@ impl Cluster {
             pod.namespace, pod.name, pod.stats_port
         );
         let request = Request::get(path).body(Vec::new());
-        let request = request.map_err(|error| FleetError::Other(error.to_string()))?;
-        self.once(&call, page(self.client(), request)).await?.map_err(FleetError::Other)
+        let request = request.map_err(|error| FleetError::Statistics(error.to_string()))?;
+        self.once(&call, page(self.client(), request)).await?.map_err(FleetError::Statistics)
     }
 
     async fn of_admin(&self, pod: &PodFacts) -> Result<Stats, FleetError> {
@@ -92,11 +56,25 @@ impl Cluster {
         let response = admin.send(Method::GET, &format!("/{PAGE}")).await?;
         let status = response.status();
         if !status.is_success() {
-            return Err(FleetError::Other(format!("status {status}")));
+            return Err(FleetError::Statistics(format!("status {status}")));
         }
-        let read = read(response.into_body()).await;
-        let read = read.map_err(|error| FleetError::Other(with_sources(&error)))?;
-        read.map_err(FleetError::Other)
+        let stats = read(response.into_body()).await;
+        let stats = stats.map_err(|error| FleetError::Statistics(with_sources(&error)))?;
+        stats.map_err(FleetError::Statistics)
+    }
+}
+
+/// Why this answer of the agent's port lacks Envoy's statistics.
+fn detour(answer: &Result<Stats, FleetError>) -> Option<Detour> {
+    match answer {
+        // Istio's agent: "Only requests from localhost are allowed".
+        Err(FleetError::Api { status: 403, message, .. })
+            if message.contains("requests from localhost") =>
+        {
+            Some(Detour::LocalOnly)
+        }
+        Ok(stats) if stats.are_of_the_agent_alone() => Some(Detour::NotMerged),
+        _ => None,
     }
 }
 

@@ -1,11 +1,11 @@
 //! The module's metrics in a page of Prometheus text.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use laststream_filter::gate::Phase;
 use strum::VariantArray as _;
 
-use super::statistics::Detour;
 use laststream_gate::counts_all;
 
 /// The module's metrics in a proxy's statistics.
@@ -31,6 +31,28 @@ pub struct Stats {
     pub detour: Option<Detour>,
     /// The programs whose metrics are in the page.
     pub(super) sources: Sources,
+}
+
+/// Why the statistics do not come from the agent's port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detour {
+    /// The agent serves them to its own pod only.
+    LocalOnly,
+    /// The agent serves its own metrics and the app's, without Envoy's.
+    NotMerged,
+}
+
+impl fmt::Display for Detour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LocalOnly => {
+                "its agent's statistics are for its own pod only (METRICS_LOCALHOST_ACCESS_ONLY)"
+            }
+            Self::NotMerged => {
+                "its agent's statistics lack Envoy's (PILOT_AGENT_MERGE_ENVOY_STATS=false?)"
+            }
+        })
+    }
 }
 
 /// The programs whose metrics are in a page.

@@ -1,14 +1,17 @@
 //! Asks many pods, a bounded number at a time. A pod that fails does not hide the others.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use k8s_openapi::jiff::Timestamp;
 
+use super::answer::Answer;
 use super::client::Cluster;
 use super::error::FleetError;
-use super::pod_report::Answer;
-use super::pods::PodFacts;
+use super::follower::OldPods;
+use super::pod::PodFacts;
 use super::stats::Stats;
 
 /// The number of namespaces for which the API server is asked whether an error is its own. If a
@@ -107,6 +110,24 @@ impl Cluster {
         let query = GateQuery::Alone;
         let survey = self.survey(pods, AskOptions { query, ..options }).await;
         survey.failure.map_or(Ok(survey.pods), Err)
+    }
+
+    /// Asks the gates of those pods that were deleted. One without a proxy by name has no answer.
+    ///
+    /// # Errors
+    /// A right for all pods is missing.
+    pub async fn ask_old_pods(
+        &self,
+        mut pods: Vec<PodFacts>,
+        options: AskOptions,
+    ) -> Result<OldPods, FleetError> {
+        pods.retain(|pod| pod.terminating);
+        let (proxies, others): (Vec<_>, Vec<_>) =
+            pods.into_iter().partition(|pod| pod.proxy.is_some());
+        let asked = Instant::now();
+        let mut pods: Vec<_> = others.into_iter().map(|pod| (pod, Answer::Unasked)).collect();
+        pods.extend(self.ask_gates(proxies, options).await?);
+        Ok(OldPods { pods, asked, answered: Instant::now(), time: Timestamp::now() })
     }
 
     /// Asks these pods.

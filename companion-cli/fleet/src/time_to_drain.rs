@@ -1,18 +1,19 @@
 //! The time that streams have when a pod ends, from its stop hook and its grace period. Pure.
 
-use super::pods::{Hook, PodFacts};
+use super::hook::Hook;
+use super::pod::PodFacts;
 
 /// The time that a pod's streams have after its deletion, and a warning if it is too short.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bound {
+pub(crate) struct Bound {
     /// The longest time, in seconds, that streams have after the deletion.
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Why the time is too short, if it is.
-    pub warning: Option<String>,
+    pub(crate) warning: Option<String>,
 }
 
 /// The bound that the pod's stop hook and grace period set.
-pub fn bound(pod: &PodFacts) -> Bound {
+pub(crate) fn bound(pod: &PodFacts) -> Bound {
     let grace = pod.grace;
     let of = |seconds: u64, warning: Option<String>| Bound { seconds, warning };
     match pod.hook {
@@ -34,7 +35,7 @@ pub fn bound(pod: &PodFacts) -> Bound {
 
 /// The lines to print before pods are deleted: one line for all pods with the same bound and grace
 /// period.
-pub fn beforehand(pods: &[PodFacts]) -> Vec<String> {
+pub(crate) fn beforehand(pods: &[PodFacts]) -> Vec<String> {
     let mut alike: Vec<(Bound, u64, Vec<&str>)> = Vec::new();
     for pod in pods.iter().filter(|pod| pod.proxy.is_some()) {
         let bound = bound(pod);

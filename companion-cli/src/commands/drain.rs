@@ -27,7 +27,7 @@ pub(crate) struct Drain {
     #[command(flatten)]
     gate: GateArgs,
     #[command(flatten)]
-    pub(super) pods: PodArgs,
+    pods: PodArgs,
     /// Cancels the drain: the gate serves again. The answer says what Envoy cannot undo, such as
     /// listeners that tell clients to leave.
     #[arg(long, conflicts_with = "force")]
@@ -41,11 +41,11 @@ pub(crate) struct Drain {
     reason: Option<String>,
     /// Changes pods without asking for confirmation.
     #[arg(short, long)]
-    pub(super) yes: bool,
+    yes: bool,
     /// The format of the result. `json` prints the body of the gate's response; for pods, one
     /// object with `pods`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub(super) output: Output,
+    output: Output,
 }
 
 fn reason(text: &str) -> Result<String, &'static str> {
@@ -68,7 +68,7 @@ pub(crate) fn run(drain: &Drain, printer: &Printer) -> Ended {
     if drain.pods.are_given() || drain.yes {
         drain.gate.refuse()?;
         drain.pods.require_names_or_labels()?;
-        return many::run(drain, command, printer);
+        return many::run(&drain.pods, command, drain.yes, drain.output, printer);
     }
     let answer = drain.gate.ask(|gate| gate.command(command))?;
     printer.answer(drain.output, &answer.text, &text::outcome(&answer.body));

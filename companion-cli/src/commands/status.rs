@@ -4,12 +4,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use laststream_base::time_span::TimeSpan;
 use laststream_gate::{Gate, is_open, text};
 
-use crate::args::pods::FleetArgs;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs, error_text, failed};
-use crate::commands::pods::status as many;
+use crate::commands::pods::status::{self as many, StatusArgs};
 use crate::commands::{Ended, Exit, FleetOutput, Printer, misused};
 use crate::screen::{Screen, can_redraw};
 
@@ -34,22 +32,7 @@ pub(crate) struct Status {
     #[command(flatten)]
     gate: GateArgs,
     #[command(flatten)]
-    pub(super) fleet: FleetArgs,
-    /// Repeats until the gate is open. A terminal is updated in place. Otherwise, and with
-    /// NO_COLOR, each result is a line.
-    #[arg(short, long)]
-    pub(crate) watch: bool,
-    /// The time between two requests, with `--watch`.
-    #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
-    pub(super) interval: TimeSpan,
-    /// Asks every gate itself, through a port-forward, instead of only those that drain: for
-    /// versions, and for counts that are not older than the question.
-    #[arg(long, help_heading = "Cluster")]
-    pub(super) every_gate: bool,
-    /// The format of the result. `json` prints the body of the gate's response, or one object with
-    /// `pods`.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
-    pub(super) output: FleetOutput,
+    pub(crate) shown: StatusArgs,
 }
 
 /// A gate that has been silent for this long will not come back.
@@ -58,22 +41,22 @@ const SILENCE: Duration = Duration::from_secs(10);
 const SHORTEST: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(command: &Status, printer: &Printer) -> Ended {
-    if command.fleet.are_given() {
+    if command.shown.fleet.are_given() {
         command.gate.refuse()?;
-        return many::run(command, printer);
+        return many::run(&command.shown, printer);
     }
-    if command.output == FleetOutput::Wide || command.every_gate {
+    if command.shown.output == FleetOutput::Wide || command.shown.every_gate {
         return Err(misused(
             "`-o wide` and `--every-gate` are for many pods: name a namespace with `-n`, or all \
               with `-A`",
         ));
     }
     let gate = command.gate.gate()?;
-    if command.watch {
+    if command.shown.watch {
         return watch(command, &gate, printer);
     }
     let status = gate.status().map_err(|error| failed(&gate, &error))?;
-    match command.output {
+    match command.shown.output {
         FleetOutput::Json => printer.json(&status.text),
         _ => printer.stdout(&text::status(&status.body)),
     }
@@ -81,13 +64,13 @@ pub(crate) fn run(command: &Status, printer: &Printer) -> Ended {
 }
 
 fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Ended {
-    let mut view = View::new(command.output);
+    let mut view = View::new(command.shown.output);
     let mut last_answer = Instant::now();
     loop {
         match gate.status() {
             Ok(answer) => {
                 last_answer = Instant::now();
-                match command.output {
+                match command.shown.output {
                     FleetOutput::Json => printer.json(&answer.text),
                     _ => view.show(&answer.body, printer),
                 }
@@ -100,7 +83,7 @@ fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Ended {
             }
             Err(error) => view.say(&error_text(gate, &error), printer),
         }
-        sleep(command.interval.duration().max(SHORTEST));
+        sleep(command.shown.interval.duration().max(SHORTEST));
     }
 }
 

@@ -3,10 +3,9 @@
 use clap::Args;
 use laststream_gate::text;
 
-use crate::args::pods::FleetArgs;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs};
-use crate::commands::pods::streams as many;
-use crate::commands::{Ended, Exit, Output, Printer};
+use crate::commands::pods::streams::{self as many, StreamsArgs};
+use crate::commands::{Ended, Exit, Printer};
 
 /// Lists the oldest streams that hold the drain of an Envoy, or the drains of pods.
 #[derive(Debug, Args)]
@@ -21,28 +20,15 @@ pub(crate) struct Streams {
     #[command(flatten)]
     gate: GateArgs,
     #[command(flatten)]
-    pub(super) fleet: FleetArgs,
-    /// The largest number of streams to list.
-    #[arg(
-        long,
-        value_name = "COUNT",
-        default_value_t = 20,
-        value_parser = clap::value_parser!(u32).range(1..=100)
-    )]
-    pub(super) limit: u32,
-    /// The format of the result. `json` prints the body of the gate's response; for many pods, an
-    /// object with `streams`, each with its namespace and pod, with `pods`, each with its counts,
-    /// and with `complete`.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub(super) output: Output,
+    listed: StreamsArgs,
 }
 
 pub(crate) fn run(command: &Streams, printer: &Printer) -> Ended {
-    if command.fleet.are_given() {
+    if command.listed.fleet.are_given() {
         command.gate.refuse()?;
-        return many::run(command, printer);
+        return many::run(&command.listed, printer);
     }
-    let answer = command.gate.ask(|gate| gate.streams(command.limit))?;
-    printer.answer(command.output, &answer.text, &text::streams(&answer.body));
+    let answer = command.gate.ask(|gate| gate.streams(command.listed.limit))?;
+    printer.answer(command.listed.output, &answer.text, &text::streams(&answer.body));
     Ok(Exit::Fine)
 }

@@ -62,20 +62,21 @@ pub(crate) struct Prestop {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct WaitTime {
+struct WaitTime {
     /// How long to wait at most; `0s` asks once.
     #[arg(long, value_name = "TIME", default_value = "25s")]
-    pub(super) timeout: TimeSpan,
+    timeout: TimeSpan,
     /// The time between two requests, if the gate does not hold the request.
     #[arg(long, value_name = "TIME", default_value = "500ms")]
-    pub(super) interval: TimeSpan,
+    interval: TimeSpan,
 }
 
 pub(crate) fn run(command: &Wait, printer: &Printer) -> Ended {
     if command.pods.are_given() {
         command.gate.refuse()?;
         command.pods.require_names_or_labels()?;
-        return many::run(&command.pods, &command.time, command.output, printer);
+        let time = [command.time.timeout, command.time.interval];
+        return many::run(&command.pods, time, command.output, printer);
     }
     let gate = command.gate.gate()?;
     let answer = hold(&gate, &command.time, false, printer)?;

@@ -121,7 +121,7 @@ fn a_pod_that_was_replaced_since_it_was_listed_is_left_alone() -> Outcome {
         Ok(if asked.path() == LIST { list(&[now], "") } else { Answer::new(404) })
     })?;
     let said = cluster.run(&[&RELEASE[..], &["--yes"]].concat())?.expect(1)?;
-    said.stderr_contains("pod/web-1: it has gone since it was listed")?;
+    said.stderr_contains("pod/web-1: the pod was deleted after it was listed")?;
     assert_eq!(cluster.server.asked().len(), 2, "no gate is asked");
     Ok(())
 }

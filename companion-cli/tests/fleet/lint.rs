@@ -6,7 +6,7 @@ use std::path::Path;
 use kit::Outcome;
 use kit::command::CommandOutput;
 use kit::fake_server::{Answer, FakeServer, Fault};
-use laststream_fleet::objects::{CONFIG_MAPS, KINDS};
+use laststream_fleet::{CONFIG_MAPS, KINDS};
 use serde_json::{Value, json};
 
 use crate::support::{Cluster, LIST, PAGE, list, pod, status};

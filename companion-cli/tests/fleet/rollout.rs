@@ -106,30 +106,6 @@ fn a_silent_api_server_does_not_outlast_the_time_out() -> Outcome {
     Ok(())
 }
 
-/// The pod's proxy has another name, or its gate cannot be reached.
-#[test]
-fn an_old_pod_that_cannot_be_asked_is_waited_for_and_counted() -> Outcome {
-    for proxy in ["my-proxy", "istio-proxy"] {
-        let cluster = Cluster::start(move |asked, before| {
-            let mut old = deleted("web-0", "2200");
-            old["spec"]["containers"][0]["name"] = json!(proxy);
-            old["status"]["containerStatuses"][0]["name"] = json!(proxy);
-            Ok(match (asked.path(), before) {
-                (DEPLOYMENT, _) => deployment([1, 1, 1, 1], "NewReplicaSetAvailable"),
-                (LIST, 0) => list(&[with_hook(), old], ""),
-                (LIST, _) => list(&[with_hook()], ""),
-                _ => status(500, "InternalError", "no route to host"),
-            })
-        })?;
-        let said = cluster.run(&["rollout", "deployment/web"])?.expect(0)?;
-        let said = said.stdout_contains("pod/web-0: its streams are not known")?;
-        let said = said.stdout_contains("pod/web-0: went and its last streams are not known\n")?;
-        said.stdout_contains("; the streams of 1 old pod are not known\n")?;
-        assert_eq!(cluster.asked(LIST), 2, "{proxy}");
-    }
-    Ok(())
-}
-
 #[test]
 fn a_missing_right_to_ask_the_gate_of_an_old_pod_is_named() -> Outcome {
     let pods = [with_hook(), deleted("web-0", "2200")];
@@ -140,24 +116,5 @@ fn a_missing_right_to_ask_the_gate_of_an_old_pod_is_named() -> Outcome {
     let said = cluster.run(&["rollout", "deployment/web"])?.expect(1)?;
     let said = said.stderr_contains("no right to `get` `pods/portforward` in namespace `shop`")?;
     said.stderr_contains("the ClusterRole `laststream-reader`")?;
-    Ok(())
-}
-
-/// The pod's node has failed: kubelet writes no status any more, and nothing removes the pod.
-#[test]
-fn an_old_pod_on_a_lost_node_is_reported_and_not_waited_for() -> Outcome {
-    for proxy in ["istio-proxy", "my-proxy"] {
-        let mut old = deleted("web-0", "2026");
-        old["spec"]["containers"][0]["name"] = json!(proxy);
-        let cluster = Cluster::with_pods(&[with_hook(), old], |asked| match asked.path() {
-            DEPLOYMENT => deployment([1, 1, 1, 1], "NewReplicaSetAvailable"),
-            _ => status(500, "InternalError", "no route to host"),
-        })?;
-        let said = cluster.run(&["rollout", "deployment/web", "--timeout", "60s"])?.expect(0)?;
-        let said = said.stdout_contains("pod/web-0: its streams are not known (")?;
-        let said =
-            said.stdout_contains("its grace period is long over, so it is not waited for")?;
-        said.stdout_contains("; the streams of 1 old pod are not known")?;
-    }
     Ok(())
 }

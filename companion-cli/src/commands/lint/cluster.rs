@@ -75,14 +75,14 @@ impl LiveArgs {
 pub(super) async fn findings(
     arguments: &LiveArgs,
     assume: Assume,
-) -> Result<(Vec<Finding>, Checked), FleetError> {
+) -> Result<(Vec<Finding>, Checked), Failure> {
     let cluster = arguments.connect().await?;
     let mut seen = cluster.objects(arguments.all_namespaces, ROOT_NAMESPACE).await?;
     let mut pods = RunningPods::default();
     let read = |facts, pod| Some(pods.read(facts, pod));
     match cluster.whole_pods(&arguments.selection(), read).await {
         Ok(listed) => pods.keep(listed),
-        Err(error) if error.is_final() => return Err(error),
+        Err(error) if error.is_final() => return Err(error.into()),
         Err(error) => seen.refused.push(error),
     }
     let is_own = |object: &Value| {
@@ -92,7 +92,7 @@ pub(super) async fn findings(
     let has_objects = !is_narrowed && seen.objects.iter().any(is_own);
     if pods.pods.is_empty() && seen.refused.is_empty() && !has_objects {
         let why = "nothing to check was found: are the namespace and the labels right?";
-        return Err(FleetError::Other(why.to_owned()));
+        return Err(FleetError::NothingFound(why).into());
     }
     let survey = cluster.survey(pods.with_gate(), arguments.ask_options(1)).await;
     let is_refused = survey.failure.is_some();
@@ -105,5 +105,5 @@ pub(super) async fn findings(
     let assume = Assume { kubernetes, ..assume };
     let refused = seen.refused.iter().map(ToString::to_string).collect();
     let found = workloads::Cluster::of(seen.objects, pods, &answers.collect(), is_narrowed);
-    judged(&found, refused, &assume).map_err(|error| FleetError::Other(error.to_string()))
+    Ok(judged(&found, refused, &assume)?)
 }

@@ -1,14 +1,10 @@
 //! `laststream deletion-cost`
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 use laststream_base::time_span::TimeSpan;
-use laststream_fleet::deletion_cost;
-use laststream_fleet::edits::{Edit, Lowering};
-use laststream_fleet::{
-    Answer, AskOptions, Cluster, FleetError, GateQuery, Need, PodFacts, Survey,
-};
+use laststream_fleet::deletion_cost::Costs;
+use laststream_fleet::edits::Edit;
+use laststream_fleet::{AskOptions, Cluster, FleetError, GateQuery, Need, Survey};
 use laststream_gate::text::many;
 
 use super::{block_on, ending_of_statistics};
@@ -76,9 +72,9 @@ pub(crate) fn run(command: &DeletionCost, printer: &Printer) -> Ended {
             return clear(command, &cluster, printer).await;
         }
         let mut has_answered = false;
-        let mut state = State::default();
+        let mut costs = Costs::new(command.overwrite, command.once);
         loop {
-            match look(command, &cluster, &mut state, printer).await {
+            match look(command, &cluster, &mut costs, printer).await {
                 Ok(exit) if command.once => return Ok(exit),
                 Err(error) if command.once || error.ends_watch(has_answered) => return Err(error),
                 Ok(_) => has_answered = true,
@@ -100,55 +96,20 @@ async fn clear(
     Ok(ending_of_statistics(&Survey { missing, ..Survey::default() }, cluster, printer))
 }
 
-const FOREIGN_COST: &str = "{} with a cost that another program or an operator wrote; it stays, \
-    and `--overwrite` replaces it";
-const UNCOUNTED: &str = "the costs of {} stay, because no count has all streams there; `laststream \
-    status -o wide` says why";
-
-/// State of the earlier looks.
-#[derive(Default)]
-struct State {
-    costs: Lowering,
-    warned: BTreeMap<&'static str, usize>,
-}
-
-impl State {
-    /// Warns about pods if their number is new. Returns whether there are any.
-    fn warn(&mut self, warning: &'static str, pods: usize, printer: &Printer) -> bool {
-        let is_new = self.warned.insert(warning, pods) != Some(pods);
-        if is_new && pods > 0 {
-            printer.warning(&warning.replace("{}", &many(pods as u64, "pod")));
-        }
-        pods > 0
-    }
-}
-
 async fn look(
     command: &DeletionCost,
     cluster: &Cluster,
-    state: &mut State,
+    costs: &mut Costs,
     printer: &Printer,
 ) -> Result<Exit, FleetError> {
     let query = GateQuery::IfUnknown(Need::Count);
     let options = AskOptions { query, ..command.fleet.ask_options() };
     let survey = command.fleet.survey(cluster, options).await?;
-    let keeps = |pod: &PodFacts| !command.overwrite && deletion_cost::is_foreign(pod);
-    state.warn(FOREIGN_COST, count(&survey, |pod, _| keeps(pod)), printer);
-    let uncounted = count(&survey, deletion_cost::is_uncounted);
-    let is_open = state.warn(UNCOUNTED, uncounted, printer);
-    let own = survey.pods.iter().filter(|(pod, _)| !keeps(pod));
-    let changes = own.filter_map(|(pod, answer)| deletion_cost::change(pod, answer));
-    let mut costs: Vec<Edit> = changes.collect();
-    if !command.once {
-        costs = state.costs.due(costs);
-    }
-    write(costs, survey.pods.len(), command, cluster, printer).await?;
+    let look = costs.look(&survey.pods);
+    look.warnings.iter().for_each(|warning| printer.warning(warning));
+    write(look.edits, survey.pods.len(), command, cluster, printer).await?;
     let exit = ending_of_statistics(&survey, cluster, printer);
-    Ok(if exit == Exit::Fine && is_open { Exit::Negative } else { exit })
-}
-
-fn count(survey: &Survey, is_meant: impl Fn(&PodFacts, &Answer) -> bool) -> usize {
-    survey.pods.iter().filter(|(pod, answer)| is_meant(pod, answer)).count()
+    Ok(if exit == Exit::Fine && look.is_incomplete { Exit::Negative } else { exit })
 }
 
 /// Writes the changes, and prints those that were written.

@@ -9,12 +9,13 @@ use laststream_gate::text::{if_any, many};
 
 use super::{block_on, report, targets};
 use crate::args::pods::PodArgs;
-use crate::commands::drain::Drain;
-use crate::commands::{Ended, Exit, Printer, misused};
+use crate::commands::{Ended, Exit, Output, Printer, misused};
 
-pub(in crate::commands) fn run(
-    Drain { pods: args, yes, output, .. }: &Drain,
+pub(crate) fn run(
+    args: &PodArgs,
     command: &DrainCommand,
+    yes: bool,
+    output: Output,
     printer: &Printer,
 ) -> Ended {
     let can_ask = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
@@ -37,7 +38,7 @@ pub(in crate::commands) fn run(
         let at_a_time = args.reach.at_a_time();
         let (answered, failure) = cluster.command_all(&pods, command, at_a_time).await;
         outcomes.extend(answered);
-        let exit = report(&outcomes, *output, printer);
+        let exit = report(&outcomes, output, printer);
         failure.map_or(Ok(exit), Err)
     })
 }

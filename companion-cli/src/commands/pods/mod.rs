@@ -3,9 +3,7 @@
 
 pub(crate) mod deletion_cost;
 pub(super) mod drain;
-mod patience;
 pub(crate) mod rollout;
-mod rollout_line;
 pub(super) mod status;
 pub(super) mod streams;
 pub(super) mod wait;
@@ -18,11 +16,14 @@ use crate::args::pods::PodArgs;
 use crate::commands::{Exit, Failure, Output, Printer};
 
 /// Does the work of a command, or a part of it.
-pub(super) fn block_on<T>(work: impl Future<Output = Result<T, FleetError>>) -> Result<T, Failure> {
+pub(super) fn block_on<T, E>(work: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
+where
+    Failure: From<E>,
+{
     let runtime = client::runtime()?;
-    let done = runtime.block_on(work);
+    let result = runtime.block_on(work);
     runtime.shutdown_background(); // a hanging credential program must not delay the end
-    Ok(done?)
+    Ok(result?)
 }
 
 /// The pods that a command for pods means, and the results for names that no pod has.
@@ -31,13 +32,13 @@ pub(super) async fn targets(
     cluster: &Cluster,
 ) -> Result<(Vec<PodFacts>, Vec<PodOutcome>), FleetError> {
     let selection = pods.selection();
-    let found = cluster.pods(&selection).await?;
-    let missing = missing(&selection.missing(&found), cluster);
-    if found.is_empty() && missing.is_empty() {
+    let listed = cluster.pods(&selection).await?;
+    let missing = missing(&selection.missing(&listed), cluster);
+    if listed.is_empty() && missing.is_empty() {
         let why = "no pod was found: are the namespace and the labels right?";
-        return Err(FleetError::Other(why.to_owned()));
+        return Err(FleetError::NothingFound(why));
     }
-    Ok((found, missing))
+    Ok((listed, missing))
 }
 
 fn missing(names: &[String], cluster: &Cluster) -> Vec<PodOutcome> {

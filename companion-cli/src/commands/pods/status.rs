@@ -2,18 +2,41 @@
 
 use std::time::Duration;
 
+use clap::Args;
+use laststream_base::time_span::TimeSpan;
 use laststream_fleet::table::{self, Width};
 use laststream_fleet::{AskOptions, GateQuery, Need, PodReport, Survey, summary};
 
 use super::{block_on, ending};
-use crate::commands::status::Status;
+use crate::args::pods::FleetArgs;
 use crate::commands::{Ended, Exit, FleetOutput, Printer};
 use crate::screen::{Screen, can_redraw};
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+    /// Repeats until the gate is open. A terminal is updated in place. Otherwise, and with
+    /// NO_COLOR, each result is a line.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    /// The time between two requests, with `--watch`.
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
+    pub(crate) interval: TimeSpan,
+    /// Asks every gate itself, through a port-forward, instead of only those that drain: for
+    /// versions, and for counts that are not older than the question.
+    #[arg(long, help_heading = "Cluster")]
+    pub(crate) every_gate: bool,
+    /// The format of the result. `json` prints the body of the gate's response, or one object with
+    /// `pods`.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub(crate) output: FleetOutput,
+}
 
 /// The shortest interval, because each look costs the API server a request for each pod.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-pub(in crate::commands) fn run(options: &Status, printer: &Printer) -> Ended {
+pub(crate) fn run(options: &StatusArgs, printer: &Printer) -> Ended {
     block_on(async {
         let cluster = options.fleet.connect().await?;
         // A question about a node is about what would hold its pods, which only gates know.
@@ -49,7 +72,7 @@ pub(in crate::commands) fn run(options: &Status, printer: &Printer) -> Ended {
     })
 }
 
-fn show(options: &Status, survey: &Survey, screen: &mut Screen, printer: &Printer) {
+fn show(options: &StatusArgs, survey: &Survey, screen: &mut Screen, printer: &Printer) {
     let reports: Vec<PodReport> =
         survey.pods.iter().map(|(pod, answer)| PodReport::of(pod, answer)).collect();
     if options.output == FleetOutput::Json {

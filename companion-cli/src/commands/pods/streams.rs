@@ -1,20 +1,37 @@
 //! `laststream streams` over many pods.
 
+use clap::Args;
 use laststream_fleet::listing::{Listing, PodListing};
-use laststream_fleet::{Answer, AskOptions, GateQuery, PodFacts, table};
+use laststream_fleet::{Answer, AskOptions, FleetError, GateQuery, PodFacts, table};
 use laststream_gate::text::many;
 
 use super::{block_on, ending_of_statistics};
-use crate::commands::streams::Streams;
+use crate::args::pods::FleetArgs;
 use crate::commands::{Ended, Exit, Output, Printer};
+
+#[derive(Debug, Args)]
+pub(crate) struct StreamsArgs {
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+    /// The largest number of streams to list.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..=100)
+    )]
+    pub(crate) limit: u32,
+    /// The format of the result. `json` prints the body of the gate's response; for many pods, an
+    /// object with `streams`, each with its namespace and pod, with `pods`, each with its counts,
+    /// and with `complete`.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
 
 /// The most pods that are named because they do not list all streams. `-o json` has all.
 const MOST_NAMED: usize = 20;
 
-pub(in crate::commands) fn run(
-    Streams { fleet, limit, output, .. }: &Streams,
-    printer: &Printer,
-) -> Ended {
+pub(crate) fn run(StreamsArgs { fleet, limit, output }: &StreamsArgs, printer: &Printer) -> Ended {
     block_on(async {
         let cluster = fleet.connect().await?;
         let options =
@@ -39,7 +56,8 @@ pub(in crate::commands) fn run(
         }
         warn(&listing, printer);
         let exit = ending_of_statistics(&survey, &cluster, printer);
-        Ok(if exit == Exit::Fine && !listing.complete { Exit::Negative } else { exit })
+        let is_incomplete = exit == Exit::Fine && !listing.complete;
+        Ok::<_, FleetError>(if is_incomplete { Exit::Negative } else { exit })
     })
 }
 

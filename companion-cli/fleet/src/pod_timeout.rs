@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::error::FleetError;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// Waits for the answer of this port of a pod.
-pub(super) async fn patiently<T>(
+pub(super) async fn answer_of<T>(
     port: u16,
     answer: impl Future<Output = Result<T, FleetError>>,
 ) -> Result<T, FleetError> {
@@ -16,10 +16,9 @@ pub(super) async fn patiently<T>(
 }
 
 pub(super) async fn in_time<T>(answer: impl Future<Output = T>) -> Option<T> {
-    tokio::time::timeout(PATIENCE, answer).await.ok()
+    tokio::time::timeout(LIMIT, answer).await.ok()
 }
 
 pub(super) fn silence(port: u16) -> FleetError {
-    let seconds = PATIENCE.as_secs();
-    FleetError::Other(format!("port {port} does not answer within {seconds} s"))
+    FleetError::Silent { port, seconds: LIMIT.as_secs() }
 }

@@ -4,25 +4,25 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use laststream_fleet::FleetError;
+use super::error::FleetError;
 
 const REMIND: Duration = Duration::from_secs(30);
 
 /// The last line about each subject, and when it was printed.
-#[derive(Default)]
-pub(super) struct Lines(BTreeMap<String, (String, Instant)>);
+#[derive(Debug, Default)]
+pub(super) struct Reminders(BTreeMap<String, (String, Instant)>);
 
-impl Lines {
+impl Reminders {
     /// Whether a line is new, or old enough to be a reminder. If so, it counts as printed now.
     pub(super) fn is_due(&mut self, subject: &str, key: &str, now: Instant) -> bool {
-        let is_known = self
+        let is_due = self
             .0
             .get(subject)
-            .is_some_and(|(known, at)| known == key && now.duration_since(*at) < REMIND);
-        if !is_known {
+            .is_none_or(|(last, at)| last != key || now.duration_since(*at) >= REMIND);
+        if is_due {
             self.0.insert(subject.to_owned(), (key.to_owned(), now));
         }
-        !is_known
+        is_due
     }
 }
 
@@ -39,9 +39,9 @@ mod tests {
 
     #[test]
     fn a_line_is_printed_when_it_is_new_and_every_30_s() {
-        let (mut lines, begin) = (Lines::default(), Instant::now());
+        let (mut reminders, begin) = (Reminders::default(), Instant::now());
         let mut is_due = |subject: &str, key: &str, after: u32| {
-            lines.is_due(subject, key, begin + SECOND * after)
+            reminders.is_due(subject, key, begin + SECOND * after)
         };
         assert!(is_due("pod/a", "1 stream", 0));
         assert!(!is_due("pod/a", "1 stream", 29));
