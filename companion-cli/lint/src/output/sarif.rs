@@ -5,12 +5,16 @@ use std::path::Path;
 use serde_json::{Value, json as value};
 
 use crate::sources::STDIN;
-use crate::{Finding, Rule, Severity, rules};
+use crate::{Finding, Rule, Severity};
 
-/// All findings. Files below the folder `base` get paths relative to it.
+/// All findings, and the rules that they belong to. Files below the folder `base` get paths
+/// relative to it.
 pub fn sarif(findings: &[Finding], base: Option<&Path>) -> String {
-    let all: Vec<&Rule> = rules().collect();
-    let results: Vec<Value> = findings.iter().map(|finding| result(finding, &all, base)).collect();
+    let mut rules: Vec<&Rule> = findings.iter().map(|finding| finding.rule).collect();
+    rules.sort_unstable_by_key(|rule| rule.code);
+    rules.dedup_by_key(|rule| rule.code);
+    let results: Vec<Value> =
+        findings.iter().map(|finding| result(finding, &rules, base)).collect();
     let document = value!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -19,7 +23,7 @@ pub fn sarif(findings: &[Finding], base: Option<&Path>) -> String {
                 "driver": {
                     "name": "laststream",
                     "version": env!("CARGO_PKG_VERSION"),
-                    "rules": all.iter().map(|rule| descriptor(rule)).collect::<Vec<_>>(),
+                    "rules": rules.iter().map(|rule| descriptor(rule)).collect::<Vec<_>>(),
                 },
             },
             "columnKind": "unicodeCodePoints",
@@ -66,10 +70,10 @@ fn physical(finding: &Finding, base: Option<&Path>) -> Value {
     })
 }
 
-fn result(finding: &Finding, all: &[&Rule], base: Option<&Path>) -> Value {
+fn result(finding: &Finding, rules: &[&Rule], base: Option<&Path>) -> Value {
     value!({
         "ruleId": finding.rule.code,
-        "ruleIndex": all.iter().position(|rule| rule.code == finding.rule.code),
+        "ruleIndex": rules.iter().position(|rule| rule.code == finding.rule.code),
         "level": level(finding.rule.severity),
         "message": { "text": format!("{}. {}", finding.message, finding.rule.fix) },
         "locations": [{
