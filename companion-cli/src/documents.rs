@@ -10,9 +10,6 @@ use clap_markdown::{MarkdownOptions, help_markdown_command_custom};
 use crate::cli::Arguments;
 use crate::examples::calls;
 
-/// If this variable is set, the test rewrites the document instead of comparing it.
-const BLESS: &str = "LASTSTREAM_BLESS";
-
 #[test]
 fn cli_md_is_made_from_the_arguments() {
     let path = root().join("docs/cli.md");
@@ -20,12 +17,12 @@ fn cli_md_is_made_from_the_arguments() {
     let made = help_markdown_command_custom(&with_code_blocks(Arguments::shown()), &options);
     let made =
         format!("{}\n", made.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end());
-    if std::env::var_os(BLESS).is_some() {
+    if std::env::var_os("LASTSTREAM_BLESS").is_some() {
         fs::write(&path, &made).expect("docs/cli.md");
     }
     assert!(
         fs::read_to_string(&path).expect("docs/cli.md") == made,
-        "docs/cli.md is not what the arguments say; {BLESS}=1 writes it anew"
+        "docs/cli.md is not what the arguments say; `cargo bless` writes it anew"
     );
 }
 

@@ -10,8 +10,6 @@ use crate::variants::{COUNTING, LUA_PORT, PORT_CHANGED, PORT_CHANGED_WASM};
 use kit::prelude::*;
 
 const FILE: &str = "tests/cost/baseline.json";
-/// Set to write the figures anew instead of comparing them.
-const BLESS: &str = "LASTSTREAM_BLESS";
 /// A difference up to this factor may come from another machine or another compiler.
 const SLACK: f64 = 1.10;
 
@@ -36,7 +34,7 @@ struct Figures {
 /// The verdict on each variant, and whether no variant has become more expensive.
 pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<(String, bool)> {
     let fresh = Baseline { envoy: envoy.into(), variants: figures(rows)? };
-    if std::env::var_os(BLESS).is_some() {
+    if std::env::var_os("LASTSTREAM_BLESS").is_some() {
         std::fs::write(path(), serde_json::to_string_pretty(&fresh)? + "\n").context(FILE)?;
         return Ok((format!("{FILE} is written anew"), true));
     }
@@ -60,8 +58,8 @@ pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<(String, bool)> {
     }
     if !good {
         lines.push(format!(
-            "more than 10 % above {FILE}; if that is meant, {BLESS}=1 cargo bench -- \
-                --check writes it anew"
+            "more than 10 % above {FILE}; if that is meant, `LASTSTREAM_BLESS=1 cargo bench -- \
+             --check` writes it anew"
         ));
     }
     Ok((lines.join("\n"), good))

@@ -14,7 +14,7 @@ use kit::openapi::{Document, members};
 use kit::prelude::*;
 
 const FILE: &str = "filter/gate.openapi.yaml";
-const HEADING: &str = "  schemas: # from the types; LASTSTREAM_BLESS=1 writes them anew\n";
+const HEADING: &str = "  schemas: # from the types; `cargo bless` writes them anew\n";
 /// The longest line; a longer object or list is broken into lines.
 const WIDTH: usize = 140;
 

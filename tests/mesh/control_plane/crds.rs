@@ -55,7 +55,7 @@ pub(super) async fn table() -> Outcome {
     GzDecoder::new(fs::File::open(table_file())?).read_to_string(&mut written)?;
     ensure!(
         made == written,
-        "the table is not what the modules say; `LASTSTREAM_BLESS=1 cargo mesh c1` writes it anew"
+        "the table is not what the modules say; `cargo bless measured` writes it anew"
     );
     row("C1", "CRDs of the Go modules", format!("{} schemas, the table's", made.lines().count()));
     Ok(())

@@ -18,7 +18,6 @@ use kit::prelude::*;
 /// The time limit for a thousand pods, unless the machine is so busy that one pod at a time takes
 /// longer.
 const LIMIT: Duration = Duration::from_secs(10);
-const BLESS: &str = "LASTSTREAM_BLESS";
 
 pub(crate) async fn of_a_thousand() -> Outcome {
     let world = World::with("F2", 1_000).await?;
@@ -203,7 +202,7 @@ fn watch(mut command: Command) -> Outcome<Ran> {
 
 /// Replaces the rows of this many pods in docs/fleet.md, if `LASTSTREAM_BLESS` is set.
 fn bless(pods: &str, runs: &[Run]) -> Outcome {
-    if std::env::var_os(BLESS).is_none() {
+    if std::env::var_os("LASTSTREAM_BLESS").is_none() {
         return Ok(());
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/fleet.md");

@@ -1,7 +1,7 @@
 //! Schemas by group and kind: the built-in table of released versions, and CRDs from files.
 //!
-//! The table is generated from the CRDs in the projects' Go modules (`LASTSTREAM_BLESS=1
-//! cargo mesh c1`), one line for each schema, so that only the schemas in use are parsed.
+//! The table is generated from the CRDs in the projects' Go modules (`cargo bless
+//! measured`), one line for each schema, so that only the schemas in use are parsed.
 
 use std::io::Read as _;
 use std::sync::LazyLock;
@@ -177,14 +177,14 @@ impl Definitions {
         kind: &str,
         istio: Option<(u32, u32)>,
     ) -> Lookup {
-        let own: Vec<Definition> = self
+        let definitions: Vec<Definition> = self
             .0
             .iter()
             .filter(|own| (&*own.group, &*own.kind) == (group, kind))
             .cloned()
             .collect();
-        if !own.is_empty() {
-            return chosen(own, version);
+        if !definitions.is_empty() {
+            return chosen(definitions, version);
         }
         let lines = lines_of(group, istio);
         if lines.is_empty() {
@@ -207,9 +207,9 @@ impl Definitions {
 
 fn chosen(definitions: Vec<Definition>, version: &str) -> Lookup {
     let versions = definitions.iter().flat_map(|known| known.versions.clone()).collect();
-    let found =
+    let definition =
         definitions.into_iter().find(|known| known.versions.iter().any(|served| served == version));
-    found.map_or(Lookup::UnknownVersion(versions), |known| Lookup::Found(Box::new(known)))
+    definition.map_or(Lookup::UnknownVersion(versions), |known| Lookup::Found(Box::new(known)))
 }
 
 /// The lines of a group in one release: for Istio's groups the newest release that is not newer
@@ -219,12 +219,12 @@ fn lines_of(group: &str, istio: Option<(u32, u32)>) -> Vec<[&'static str; 5]> {
         table().lines().filter_map(columns).filter(|line| line[0] == group).collect();
     let releases = || lines.iter().flat_map(|line| line[3].split(',')).filter_map(release);
     let istio = istio.filter(|_| group.ends_with("istio.io"));
-    let wanted = match istio {
+    let newest = match istio {
         Some(mesh) => releases().filter(|known| *known <= mesh).max().or(releases().min()),
         None => releases().max(),
     };
     let is_wanted = |line: &[&str; 5]| {
-        line[3].split(',').filter_map(release).any(|known| Some(known) == wanted)
+        line[3].split(',').filter_map(release).any(|known| Some(known) == newest)
     };
     lines.iter().copied().filter(is_wanted).collect()
 }

@@ -7,11 +7,14 @@ use kit::{Context as _, Outcome};
 use super::{folder, gateway, manifests, render};
 
 #[test]
-fn the_manifests_match_their_policies() -> Outcome {
+fn the_manifests_are_made_from_their_policies() -> Outcome {
     for (name, path) in manifests() {
+        if std::env::var_os("LASTSTREAM_BLESS").is_some() {
+            render(&path, &["all", "--policy", "policy.yaml", "--output-dir", "."])?.expect(0)?;
+        }
         let output = render(&path, &["all", "--policy", "policy.yaml", "--check", "."])?
             .expect(0)
-            .context("render it: laststream render all --policy policy.yaml --output-dir .")?;
+            .context("`cargo bless` renders it anew")?;
         assert!(output.stderr.is_empty() && output.stdout.is_empty(), "{name}: {output:?}");
     }
     Ok(())
