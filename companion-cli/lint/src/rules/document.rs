@@ -8,7 +8,14 @@ use clap::ValueEnum as _;
 use super::checks;
 use crate::finding::{Rule, Severity};
 
-const DOCUMENT: &str = include_str!("../../../LINT.md");
+/// The document with each paragraph as one line.
+static DOCUMENT: LazyLock<String> =
+    LazyLock::new(|| with_joined_lines(include_str!("../../../LINT.md")));
+
+fn with_joined_lines(text: &str) -> String {
+    let paragraphs = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
+    paragraphs.collect::<Vec<_>>().join("\n\n")
+}
 
 /// All rules, in the order of their codes.
 pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
@@ -39,6 +46,13 @@ fn read(section: &'static str) -> Option<Rule> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_paragraph_is_one_line_however_it_is_wrapped() {
+        let wrapped = "LS001\n\n**a\ntitle** (error). One\ntwo.\n\n*Fix:* Three\nfour.\n";
+        let Rule { title, why, fix, .. } = read(with_joined_lines(wrapped).leak()).expect("a rule");
+        assert_eq!((title, why, fix), ("a title", "One two.", "Three four."));
+    }
 
     #[test]
     fn each_check_has_a_section_and_each_section_a_check() {
