@@ -21,14 +21,14 @@ impl Arguments {
     /// The command line without hidden commands, for help, tips, completions and manual pages.
     pub(crate) fn shown() -> clap::Command {
         let whole = Self::command();
-        let shown = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+        let commands = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
         clap::Command::new(env!("CARGO_BIN_NAME"))
             .version(env!("CARGO_PKG_VERSION"))
             .about(whole.get_about().cloned().unwrap_or_default())
             .after_help(EXIT_CODES)
             .arg_required_else_help(true)
             .subcommand_required(true)
-            .subcommands(shown.collect::<Vec<_>>())
+            .subcommands(commands.collect::<Vec<_>>())
             .help_template(overview::TEMPLATE)
     }
 

@@ -17,12 +17,12 @@ pub(crate) const LARGEST_MODULE: u64 = inspect::MOST;
 
 /// Reads a file, or standard input for `-`.
 pub(crate) fn read(file: &Path, most: u64) -> Result<Vec<u8>, String> {
-    let read = if file == Path::new("-") {
+    let result = if file == Path::new("-") {
         foreign::read_to(io::stdin().lock(), most)
     } else {
         foreign::read_named(file, most)
     };
-    read.context(format_args!("cannot read `{}`", file.display()))
+    result.context(format_args!("cannot read `{}`", file.display()))
 }
 
 /// The text of a policy file. Without a file it is empty, which is a valid policy.

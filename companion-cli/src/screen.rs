@@ -44,8 +44,9 @@ pub(crate) fn can_redraw(output: &impl RawStream) -> bool {
 /// The columns and rows of the terminal; 80 and 24 if they are not known.
 pub(crate) fn terminal(output: impl AsFd) -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(output).ok();
-    let known = |size: Option<u16>, usual| size.filter(|size| *size > 0).map_or(usual, usize::from);
-    (known(size.map(|size| size.ws_col), 80), known(size.map(|size| size.ws_row), 24))
+    let or_usual =
+        |size: Option<u16>, usual| size.filter(|size| *size > 0).map_or(usual, usize::from);
+    (or_usual(size.map(|size| size.ws_col), 80), or_usual(size.map(|size| size.ws_row), 24))
 }
 
 /// The lines that fit on the terminal: a line that wraps or has scrolled away cannot be replaced.

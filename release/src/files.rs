@@ -63,18 +63,18 @@ impl Files {
 
     /// Writes the files, and the checksums last.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), String> {
-        let what = |name: &str| format!("cannot write `{}`", folder.join(name).display());
-        fs::create_dir_all(folder).context(what(""))?;
-        if fs::read_dir(folder).context(what(""))?.next().is_some() {
+        let message = |name: &str| format!("cannot write `{}`", folder.join(name).display());
+        fs::create_dir_all(folder).context(message(""))?;
+        if fs::read_dir(folder).context(message(""))?.next().is_some() {
             return Err(format!(
                 "`{}` is not empty: remove it, or name another folder",
                 folder.display()
             ));
         }
         for (name, bytes) in &self.0 {
-            fs::write(folder.join(name), bytes).context(what(name))?;
+            fs::write(folder.join(name), bytes).context(message(name))?;
         }
-        fs::write(folder.join(CHECKSUMS), self.checksums()).context(what(CHECKSUMS))
+        fs::write(folder.join(CHECKSUMS), self.checksums()).context(message(CHECKSUMS))
     }
 
     fn checksums(&self) -> String {

@@ -27,15 +27,15 @@ pub(crate) fn archive(inputs: &Inputs) -> Result<Vec<u8>, String> {
 
 /// The pages are sorted by name, because folders have no order of their own.
 fn manual_pages(inputs: &Inputs) -> Result<Vec<(String, Vec<u8>)>, String> {
-    let what = || "the manual pages";
-    let folder = tempfile::tempdir().context(what())?;
+    let subject = || "the manual pages";
+    let folder = tempfile::tempdir().context(subject())?;
     inputs.run(&["man", &folder.path().to_string_lossy()])?;
     let mut pages = Vec::new();
-    for entry in fs::read_dir(folder.path()).context(what())? {
-        let entry = entry.context(what())?;
+    for entry in fs::read_dir(folder.path()).context(subject())? {
+        let entry = entry.context(subject())?;
         pages.push((
             format!("man/man1/{}", entry.file_name().to_string_lossy()),
-            fs::read(entry.path()).context(what())?,
+            fs::read(entry.path()).context(subject())?,
         ));
     }
     pages.sort();

@@ -119,9 +119,9 @@ fn has_ended(pid: Pid) -> bool {
 fn until(mut is_done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let done = is_done();
-        if done || Instant::now() > deadline {
-            return done;
+        let is_over = is_done();
+        if is_over || Instant::now() > deadline {
+            return is_over;
         }
         thread::sleep(Duration::from_millis(5));
     }
@@ -189,11 +189,11 @@ impl Child {
     /// The exit status, if the child has ended.
     fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         let mut running = running();
-        let ended = self.child.try_wait()?;
-        if ended.is_some() {
+        let status = self.child.try_wait()?;
+        if status.is_some() {
             running.children.retain(|(pid, _)| Some(*pid) != self.pid);
         }
-        Ok(ended)
+        Ok(status)
     }
 }
 
@@ -283,8 +283,8 @@ fn unnamed_file() -> Result<fs::File, ProgramError> {
     tempfile::tempfile().map_err(|error| {
         let folder = std::env::temp_dir();
         let folder = folder.display();
-        let what = format!("cannot make a temporary file in `{folder}` (`TMPDIR`): {error}");
-        ProgramError::Start(io::Error::other(what))
+        let message = format!("cannot make a temporary file in `{folder}` (`TMPDIR`): {error}");
+        ProgramError::Start(io::Error::other(message))
     })
 }
 

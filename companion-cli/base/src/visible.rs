@@ -22,8 +22,8 @@ pub fn brief(text: &str) -> String {
 
 /// Escapes a text on one line, and cuts it after `most` characters with an ellipsis.
 pub fn cut_line(text: &str, most: usize) -> String {
-    let shown = line(text);
-    let mut characters = shown.chars();
+    let visible = line(text);
+    let mut characters = visible.chars();
     let mut cut: String = characters.by_ref().take(most).collect();
     cut.extend(characters.next().map(|_| '…'));
     cut

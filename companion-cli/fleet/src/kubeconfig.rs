@@ -25,11 +25,11 @@ pub(super) async fn config(access: &Access, lookup: Lookup<'_>) -> Result<Config
         cluster: access.cluster.clone(),
         user: access.user.clone(),
     };
-    let named = named_proxy(&file, &options);
+    let proxy = named_proxy(&file, &options);
     let config = Config::from_custom_kubeconfig(file, &options).await;
     let mut config = config.map_err(|error| FleetError::of_kubeconfig(&error, &contexts))?;
     // kube compares NO_PROXY with the host of the proxy, even of one from the kubeconfig.
-    config.proxy_url = named.or_else(|| proxy_of_environment(&config.cluster_url, lookup));
+    config.proxy_url = proxy.or_else(|| proxy_of_environment(&config.cluster_url, lookup));
     Ok(config)
 }
 
@@ -66,8 +66,8 @@ pub(super) fn guard(exec: &mut ExecConfig, words: &[OsString]) {
         words.iter().map(|word| Some(word.to_str()?.to_owned())).collect();
     let mut words = words.unwrap_or_default().into_iter();
     if let (Some(first), Some(program)) = (words.next(), exec.command.clone()) {
-        let own = exec.args.take().unwrap_or_default();
-        exec.args = Some(words.chain([program]).chain(own).collect());
+        let arguments = exec.args.take().unwrap_or_default();
+        exec.args = Some(words.chain([program]).chain(arguments).collect());
         exec.command = Some(first);
     }
 }
@@ -78,12 +78,12 @@ fn kubeconfig(access: &Access, lookup: Lookup<'_>) -> Result<Option<Kubeconfig>,
     if let Some(path) = &access.kubeconfig {
         return read(path).map(Some);
     }
-    let named: Vec<PathBuf> =
+    let paths: Vec<PathBuf> =
         lookup(KUBECONFIG).map(|value| std::env::split_paths(&value).collect()).unwrap_or_default();
-    let named: Vec<_> = named.iter().filter(|path| !path.as_os_str().is_empty()).collect();
-    if let Some(first) = named.first() {
+    let present: Vec<_> = paths.iter().filter(|path| !path.as_os_str().is_empty()).collect();
+    if let Some(first) = present.first() {
         // kubectl skips missing files.
-        let mut files = named.iter().copied().filter(|path| path.exists()).peekable();
+        let mut files = present.iter().copied().filter(|path| path.exists()).peekable();
         if files.peek().is_none() {
             return read(first).map(Some);
         }

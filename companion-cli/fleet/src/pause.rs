@@ -39,8 +39,8 @@ pub(super) fn keep_header<B>(answer: Response<B>) -> Response<B> {
 pub(super) fn after(error: &kube::Error, header: Option<Duration>, pause: Duration) -> Duration {
     let kube::Error::Api(status) = error else { return pause };
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-    let named = (seconds > 0).then(|| Duration::from_secs(seconds.into())).or(header);
-    match named {
+    let delay = (seconds > 0).then(|| Duration::from_secs(seconds.into())).or(header);
+    match delay {
         Some(named) => named.clamp(pause, LONGEST),
         None if status.code == 429 => pause * BUSY,
         None => pause,

@@ -120,10 +120,11 @@ pub(crate) fn of_auth(error: &AuthError) -> String {
 /// A credential program that failed, with its standard error, which is for people. Its arguments
 /// and its variables are left out.
 fn of_program(command: &str, output: &Output) -> String {
-    let own = command.split_once(" \"--\" \"").and_then(|(_, rest)| rest.split_once('"'));
-    let name =
-        own.map_or("the credential program".to_owned(), |(name, _)| format!("`{}`", brief(name)));
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = if said.trim().is_empty() { String::new() } else { format!(": {}", brief(&said)) };
-    format!("{name} ended with {}{said}", output.status)
+    let program = command.split_once(" \"--\" \"").and_then(|(_, rest)| rest.split_once('"'));
+    let name = program
+        .map_or("the credential program".to_owned(), |(name, _)| format!("`{}`", brief(name)));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr =
+        if stderr.trim().is_empty() { String::new() } else { format!(": {}", brief(&stderr)) };
+    format!("{name} ended with {}{stderr}", output.status)
 }

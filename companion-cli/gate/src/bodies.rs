@@ -101,8 +101,8 @@ impl Status {
             return Some(self.holding);
         }
         // Envoy's count includes streams that do not hold the drain, such as exempt ones.
-        let others = self.in_flight().saturating_sub(self.holding);
-        self.envoy_active.map(|active| active.saturating_sub(others).max(self.holding))
+        let rest = self.in_flight().saturating_sub(self.holding);
+        self.envoy_active.map(|active| active.saturating_sub(rest).max(self.holding))
     }
 }
 

@@ -33,8 +33,8 @@ pub fn install(folder: &Path) -> Result<Installed, String> {
     let reading = "the running program cannot be read";
     let mut program = open().context(reading)?;
     let needs_libraries = has_interpreter(&mut program).context(reading)?;
-    let what = format!("cannot write into `{}`", folder.display());
-    copy(&mut program, folder, &path).context(what)?;
+    let message = format!("cannot write into `{}`", folder.display());
+    copy(&mut program, folder, &path).context(message)?;
     Ok(Installed { path, needs_libraries })
 }
 

@@ -19,8 +19,11 @@ fn counts(status: &Status) -> Vec<(String, String)> {
     let mut lines: Vec<(String, String)> =
         status.scopes.iter().map(|scope| (plain(&scope.scope), of_scope(scope))).collect();
     let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
-    let lost = if_any(status.lost_counters, format!(", {} lost", status.lost_counters));
-    line("count", format!("{}, {}{lost}", plain(&status.count), many(status.counters, "counter")));
+    let lost_counters = if_any(status.lost_counters, format!(", {} lost", status.lost_counters));
+    line(
+        "count",
+        format!("{}, {}{lost_counters}", plain(&status.count), many(status.counters, "counter")),
+    );
     for more in [&status.late_counters, &status.advice].into_iter().flatten() {
         line("", plain(more));
     }
@@ -64,10 +67,10 @@ fn course(status: &Status) -> Vec<(String, String)> {
 
 fn of_ends(ends: &Ends) -> String {
     let begin = ends.begins_in_ms.map(|wait| format!("from {} on, ", seconds(wait)));
-    let left = ends.left.map_or_else(|| "streams".to_owned(), |left| many(left, "stream"));
+    let streams = ends.left.map_or_else(|| "streams".to_owned(), |left| many(left, "stream"));
     let begin = begin.unwrap_or_default();
     let kinds = plain(&ends.kinds.join(", "));
-    format!("{begin}{left} ({kinds}) within {}", seconds(ends.ends_in_ms))
+    format!("{begin}{streams} ({kinds}) within {}", seconds(ends.ends_in_ms))
 }
 
 fn of_scope(scope: &Scope) -> String {
@@ -77,8 +80,8 @@ fn of_scope(scope: &Scope) -> String {
 
 fn drain(status: &Status) -> String {
     let mut text = format!("for {}", seconds(status.draining_ms));
-    if let Some(left) = status.deadline_in_ms {
-        let _ = write!(text, ", deadline in {}", seconds(left)); // cannot fail for a String
+    if let Some(millis) = status.deadline_in_ms {
+        let _ = write!(text, ", deadline in {}", seconds(millis)); // cannot fail for a String
     }
     let _ = write!(text, ", {} late", many(status.late, "stream"));
     for (name, step) in
@@ -94,29 +97,30 @@ fn drain(status: &Status) -> String {
 pub fn line(status: &Status) -> String {
     let mut text = headline(&status.state, &status.reason);
     text.push_str(&after_semicolon(hold(&status.state, status.holding)));
-    if let Some(left) = status.deadline_in_ms {
-        let _ = write!(text, "; deadline in {}", seconds(left)); // cannot fail for a String
+    if let Some(millis) = status.deadline_in_ms {
+        let _ = write!(text, "; deadline in {}", seconds(millis)); // cannot fail for a String
     }
     text
 }
 
 /// The outcome of a request in one line.
 pub fn outcome(outcome: &Outcome) -> String {
-    let held = hold(&outcome.state, outcome.holding.unwrap_or_default());
-    headline(&outcome.state, &outcome.reason) + &after_semicolon(held)
+    let holding = hold(&outcome.state, outcome.holding.unwrap_or_default());
+    headline(&outcome.state, &outcome.reason) + &after_semicolon(holding)
 }
 
 /// The state and the streams that hold the drain, without the reason, which contains numbers that
 /// change all the time.
 pub fn held(state: &str, holding: u64) -> String {
-    let held = hold(state, holding).unwrap_or_else(|| "no stream holds the drain".to_owned());
-    format!("{}: {held}", plain(state))
+    let holding_text =
+        hold(state, holding).unwrap_or_else(|| "no stream holds the drain".to_owned());
+    format!("{}: {holding_text}", plain(state))
 }
 
 /// The state and its reason. A gate that was forced open begins its reason with the state, too.
 fn headline(state: &str, reason: &str) -> String {
-    let own = reason.strip_prefix(state).and_then(|rest| rest.strip_prefix(": "));
-    format!("{}: {}", plain(state), plain(own.unwrap_or(reason)))
+    let detail = reason.strip_prefix(state).and_then(|rest| rest.strip_prefix(": "));
+    format!("{}: {}", plain(state), plain(detail.unwrap_or(reason)))
 }
 
 /// The text for a gate whose own count does not have all of its streams.
@@ -160,10 +164,10 @@ const COLUMNS: [Column<Stream>; 13] = [
 /// A table of streams, with the caller's columns before theirs.
 pub fn stream_columns<T>(first: Vec<Column<T>>, items: &[T], stream: fn(&T) -> &Stream) -> String {
     let first = first.into_iter().map(|(title, value)| (title, items.iter().map(value).collect()));
-    let own = COLUMNS
+    let values = COLUMNS
         .into_iter()
         .map(|(title, value)| (title, items.iter().map(|item| value(stream(item))).collect()));
-    columns(first.chain(own).collect())
+    columns(first.chain(values).collect())
 }
 
 /// A table without empty columns; every cell stays on its line.

@@ -44,8 +44,8 @@ pub(crate) const CONNECTING: &str = "connecting";
 
 impl HttpError {
     pub(super) fn of(error: &(dyn Error + 'static), limits: &Limits) -> Self {
-        let found = Cause::of(error);
-        match found.reqwest {
+        let cause = Cause::of(error);
+        match cause.reqwest {
             Some((true, true)) => {
                 return Self::Timeout { during: CONNECTING, limit: limits.connect };
             }
@@ -54,15 +54,15 @@ impl HttpError {
             }
             _ => {}
         }
-        if found.is_dns {
+        if cause.is_dns {
             return Self::NoHost;
         }
         let text =
-            || found.io.as_ref().map_or_else(|| with_sources(error), |(_, text)| text.clone());
-        match found.io.as_ref().map(|(kind, _)| *kind) {
+            || cause.io.as_ref().map_or_else(|| with_sources(error), |(_, text)| text.clone());
+        match cause.io.as_ref().map(|(kind, _)| *kind) {
             Some(kind) => of_kind(kind, text(), limits),
-            None if found.is_cut => Self::Interrupted("it ended before the answer did".to_owned()),
-            None if found.reqwest.is_some_and(|(_, connecting)| connecting) => {
+            None if cause.is_cut => Self::Interrupted("it ended before the answer did".to_owned()),
+            None if cause.reqwest.is_some_and(|(_, connecting)| connecting) => {
                 Self::Unreachable(with_sources(error))
             }
             None => Self::Other(with_sources(error)),
@@ -118,8 +118,8 @@ impl Cause {
         while let Some(error) = next {
             cause.add(error);
             // An I/O error can hold another error beside its sources.
-            let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-            next = held.map(|held| held as &(dyn Error + 'static)).or_else(|| error.source());
+            let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            next = inner.map(|held| held as &(dyn Error + 'static)).or_else(|| error.source());
         }
         cause
     }

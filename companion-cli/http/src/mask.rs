@@ -39,12 +39,12 @@ impl Mask {
 fn end(text: &[u8], at: usize, secret: &[u8]) -> Option<usize> {
     let mut open = vec![(at, 0)];
     while let Some((at, known)) = open.pop() {
-        let Some(wanted) = secret.get(known..).filter(|wanted| !wanted.is_empty()) else {
+        let Some(tail) = secret.get(known..).filter(|wanted| !wanted.is_empty()) else {
             return Some(at);
         };
         let rest = text.get(at..).unwrap_or_default();
         let mut next = |written: usize, bytes: &[u8]| {
-            if wanted.starts_with(bytes) {
+            if tail.starts_with(bytes) {
                 open.push((at + written, known + bytes.len()));
             }
         };
@@ -94,7 +94,7 @@ fn of_json(text: &[u8]) -> Unescaped {
 }
 
 fn of_html(text: &[u8]) -> Unescaped {
-    let known: [(&[u8], u8); 7] = [
+    let entities: [(&[u8], u8); 7] = [
         (b"&amp;", b'&'),
         (b"&quot;", b'"'),
         (b"&#34;", b'"'),
@@ -103,7 +103,7 @@ fn of_html(text: &[u8]) -> Unescaped {
         (b"&lt;", b'<'),
         (b"&gt;", b'>'),
     ];
-    known
+    entities
         .iter()
         .find(|(name, _)| text.starts_with(name))
         .map(|(name, character)| (name.len(), vec![*character]))

@@ -54,8 +54,8 @@ pub fn follow(
     check_redirect(home, &url, home, may_leave)?;
     for _ in 0..=MOST {
         authorization = authorization.filter(|_| url.origin() == home.origin());
-        let sent = client.send(&Request { url: &url, authorization, ..request.clone() });
-        let response = sent.map_err(|error| FollowError::Http { url: url.clone(), error })?;
+        let result = client.send(&Request { url: &url, authorization, ..request.clone() });
+        let response = result.map_err(|error| FollowError::Http { url: url.clone(), error })?;
         let keeps_method = matches!(response.status, 307 | 308);
         if !keeps_method && !matches!(response.status, 301..=303) {
             return Ok(response);

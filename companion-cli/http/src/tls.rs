@@ -82,12 +82,12 @@ fn certificates(
     pem: &[u8],
     what: &str,
 ) -> Result<Vec<CertificateDer<'static>>, String> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found.map_err(|_| unusable(file, what, "it is damaged"))?;
-    if found.is_empty() {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let certificates = certificates.map_err(|_| unusable(file, what, "it is damaged"))?;
+    if certificates.is_empty() {
         Err(unusable(file, what, "it holds no certificate in PEM"))
     } else {
-        Ok(found)
+        Ok(certificates)
     }
 }
 

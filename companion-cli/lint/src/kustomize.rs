@@ -9,11 +9,11 @@ use super::objects::of_kind;
 use super::texts::{Texts, number};
 
 pub(super) fn patch_files(texts: &Texts) -> HashSet<u32> {
-    let named: HashSet<PathBuf> =
+    let patches: HashSet<PathBuf> =
         of_kind(texts, "Kustomization").flat_map(|object| patches_of(texts, object.node)).collect();
     let files = texts.sources.iter().enumerate();
     files
-        .filter(|(_, source)| named.contains(&plain(Path::new(&source.name))))
+        .filter(|(_, source)| patches.contains(&plain(Path::new(&source.name))))
         .map(|(file, _)| number(file))
         .collect()
 }
@@ -22,8 +22,8 @@ fn patches_of(texts: &Texts, kustomization: Node<'_>) -> Vec<PathBuf> {
     let file = texts.source(kustomization.tree).map_or("", |source| &source.name);
     let folder = Path::new(file).parent().unwrap_or_else(|| Path::new(""));
     let paths = kustomization.all("patches[]|patchesJson6902[].path");
-    let named = paths.chain(kustomization.list("patchesStrategicMerge")).filter_map(Node::text);
-    named.map(|path| plain(&folder.join(path))).collect()
+    let files = paths.chain(kustomization.list("patchesStrategicMerge")).filter_map(Node::text);
+    files.map(|path| plain(&folder.join(path))).collect()
 }
 
 /// The path without `.`, and without `..` behind a folder.

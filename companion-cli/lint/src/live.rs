@@ -106,8 +106,9 @@ impl PodSettings {
             all.push(format!("{} s of grace instead of {} s", pod.grace, self.grace));
         }
         let annotations = self.annotations.iter();
-        let others = annotations.filter(|(name, text)| pod.annotations.get(*name) != Some(text));
-        all.extend(others.map(|(name, _)| format!("another annotation `{name}`")));
+        let differences =
+            annotations.filter(|(name, text)| pod.annotations.get(*name) != Some(text));
+        all.extend(differences.map(|(name, _)| format!("another annotation `{name}`")));
         if self.module.is_some() && self.module != pod.module {
             all.push("another image of the module".to_owned());
         }

@@ -57,12 +57,12 @@ pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Module<'_>, Gate, Pod<'_>)> {
         let overlaid = pod.is_overlay().then(|| Overlaid::by(inputs, pod));
         let trees: Vec<u32> =
             bootstraps_of(inputs, pod).filter_map(|part| Some(part.root.ok()??.tree)).collect();
-        let own = gates.iter().filter(|(module, _)| match (module.reach(), &overlaid) {
+        let nearest = gates.iter().filter(|(module, _)| match (module.reach(), &overlaid) {
             (Reach::Selector(mesh), Some(overlaid)) => mesh.may_select_gateway(overlaid),
             (Reach::Selector(mesh), None) => mesh.selects(namespace, &labels),
             (Reach::Envoy { tree, .. }, _) => trees.contains(tree),
         });
-        gated.extend(own.take(MOST_GATES).map(|(module, gate)| (*module, gate.clone(), pod)));
+        gated.extend(nearest.take(MOST_GATES).map(|(module, gate)| (*module, gate.clone(), pod)));
     }
     gated
 }

@@ -14,11 +14,11 @@ pub(super) struct Overlaid<'g> {
 
 impl<'g> Overlaid<'g> {
     pub(super) fn by(texts: &'g Texts, overlay: Pod<'g>) -> Self {
-        let own = overlay.object;
+        let config_map = overlay.object;
         let gateways = of_kind(texts, "Gateway").filter_map(|gateway| {
-            let is_named = gateway.parameters("ConfigMap") == Some(own.name());
+            let is_named = gateway.parameters("ConfigMap") == Some(config_map.name());
             let names = (gateway.name(), gateway.gateway_class());
-            (is_named && gateway.is_near(own)).then_some(names)
+            (is_named && gateway.is_near(config_map)).then_some(names)
         });
         Self {
             namespace: overlay.namespace(),

@@ -91,8 +91,8 @@ impl ProxySelector {
 
     /// Whether the resource may be for proxies of this namespace.
     fn reaches(&self, namespace: Option<&str>) -> bool {
-        let own = self.namespace.as_deref();
-        own == Some(ROOT_NAMESPACE) || near(own, namespace)
+        let home = self.namespace.as_deref();
+        home == Some(ROOT_NAMESPACE) || near(home, namespace)
     }
 
     /// Whether the resource selects a pod of this namespace with these labels. One with targets

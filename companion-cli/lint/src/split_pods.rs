@@ -67,25 +67,25 @@ impl<'g> SplitPods<'g> {
 
     /// The part itself, then the other parts of the same pod.
     pub(super) fn with_others(&self, pod: Pod<'g>) -> Vec<Pod<'g>> {
-        let others: Vec<Pod<'g>> =
+        let parts: Vec<Pod<'g>> =
             if pod.is_overlay() { self.overlays_beside(pod) } else { self.patches_beside(pod) };
-        [pod].into_iter().chain(others).collect()
+        [pod].into_iter().chain(parts).collect()
     }
 
     fn overlays_beside(&self, pod: Pod<'g>) -> Vec<Pod<'g>> {
-        let own = self.overlays.iter().find(|(overlay, _)| overlay.template == pod.template);
-        let Some((_, own)) = own else { return Vec::new() };
-        let others = self.overlays.iter().filter(|(other, overlaid)| {
-            other.template != pod.template && own.may_share_gateway(overlaid)
+        let entry = self.overlays.iter().find(|(overlay, _)| overlay.template == pod.template);
+        let Some((_, entry)) = entry else { return Vec::new() };
+        let overlays = self.overlays.iter().filter(|(other, overlaid)| {
+            other.template != pod.template && entry.may_share_gateway(overlaid)
         });
-        others.map(|(other, _)| *other).collect()
+        overlays.map(|(other, _)| *other).collect()
     }
 
     fn patches_beside(&self, pod: Pod<'g>) -> Vec<Pod<'g>> {
         let is_whole = pod.is_whole();
-        let others = self
+        let parts = self
             .parts_of(pod.object, pod.namespace())
             .filter(|other| !(other.is_whole && is_whole) && other.pod.template != pod.template);
-        others.map(|other| other.pod).collect()
+        parts.map(|other| other.pod).collect()
     }
 }

@@ -45,17 +45,17 @@ impl FromStr for Step {
         const FORM: &str = "write PROGRAM=FROM:TO, such as istio=1.30:1.31";
         let (program, versions) = given.split_once('=').ok_or(FORM)?;
         let (from, to) = versions.split_once(':').ok_or(FORM)?;
-        let known = UPGRADES.into_iter().find(|(name, ..)| *name == program);
-        let (program, oldest, newest) = known.ok_or_else(|| {
+        let upgrade = UPGRADES.into_iter().find(|(name, ..)| *name == program);
+        let (program, oldest, newest) = upgrade.ok_or_else(|| {
             let names = UPGRADES.map(|(name, ..)| name).join(", ");
             format!("`{program}` is not known: write one of {names}")
         })?;
-        let known = |version: &str| {
-            let read = release(version)?;
+        let supported = |version: &str| {
+            let release = release(version)?;
             let range = format!("{program} {} to {} are known", text(oldest), text(newest));
-            if (oldest..=newest).contains(&read) { Ok(read) } else { Err(range) }
+            if (oldest..=newest).contains(&release) { Ok(release) } else { Err(range) }
         };
-        let (from, to) = (known(from)?, known(to)?);
+        let (from, to) = (supported(from)?, supported(to)?);
         if from >= to {
             return Err(format!("{} is not older than {}", text(from), text(to)));
         }

@@ -34,7 +34,7 @@ impl FilterFacts {
             typed.text_of("type_url").filter(|name| name.ends_with(WASM))?;
             typed.fields("value.config")?
         };
-        let mut known = Self {
+        let mut filter = Self {
             tree: typed.tree,
             typed: typed.id,
             plugin: plugin.id,
@@ -42,10 +42,10 @@ impl FilterFacts {
             is_ours: false,
             wire: None,
         };
-        let module = Module { typed, plugin, known: &known };
+        let module = Module { typed, plugin, known: &filter };
         let (is_ours, wire) = (module.names_us(), module.read());
-        (known.is_ours, known.wire) = (is_ours, wire);
-        Some(known)
+        (filter.is_ours, filter.wire) = (is_ours, wire);
+        Some(filter)
     }
 }
 

@@ -66,8 +66,8 @@ fn refusal(log: &str) -> Option<String> {
             .rev()
             .find_map(|line| line.split_once(mark).map(|(_, words)| words.trim().to_owned()))
     };
-    let own = after("configuration refused: ").or_else(|| after("] wasm log: panicked"));
-    own.or_else(|| {
+    let reason = after("configuration refused: ").or_else(|| after("] wasm log: panicked"));
+    reason.or_else(|| {
         after("rejected: ").or_else(|| after("Failed to load ")).or_else(|| after("[critical]"))
     })
 }

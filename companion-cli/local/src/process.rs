@@ -47,9 +47,9 @@ impl Process {
             .stdout(log.try_clone()?)
             .stderr(log.try_clone()?);
         let (reply, answer) = channel();
-        let gone = || io::Error::other("the thread that starts programs has ended");
-        SPAWNER.get_or_init(start_spawner).send((command, reply)).map_err(|_| gone())?;
-        let child = answer.recv().map_err(|_| gone())??;
+        let thread_error = || io::Error::other("the thread that starts programs has ended");
+        SPAWNER.get_or_init(start_spawner).send((command, reply)).map_err(|_| thread_error())?;
+        let child = answer.recv().map_err(|_| thread_error())??;
         Ok(Self { child, status: None })
     }
 

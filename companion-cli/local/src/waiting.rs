@@ -42,8 +42,8 @@ pub(crate) fn until<T>(
         if is_stopped() {
             return Err(NotReady::Stopped);
         }
-        if let Some(found) = look() {
-            return Ok(found);
+        if let Some(value) = look() {
+            return Ok(value);
         }
         if let Some(reason) = log.refusal(0).filter(|_| began.elapsed() > SETTLED) {
             return Err(NotReady::Refused(reason));
@@ -58,8 +58,8 @@ pub(crate) fn until<T>(
 /// A signal for this program's process group also ends an Envoy that has not left the group yet.
 /// This program gets the signal, too, but on a busy machine a little later.
 fn why_ended(status: ExitStatus, is_stopped: impl Fn() -> bool) -> NotReady {
-    let seen = Instant::now();
-    while status.signal().is_some() && !is_stopped() && seen.elapsed() < SIGNALLED {
+    let start = Instant::now();
+    while status.signal().is_some() && !is_stopped() && start.elapsed() < SIGNALLED {
         sleep(PAUSE);
     }
     if is_stopped() { NotReady::Stopped } else { NotReady::Ended(status) }

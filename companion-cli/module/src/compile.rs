@@ -161,8 +161,8 @@ impl Compile {
         let home = std::env::var_os("CARGO_HOME")
             .map(PathBuf::from)
             .or_else(|| Some(std::env::home_dir()?.join(".cargo")));
-        let own = [(self.workspace.clone(), "/laststream".to_owned())];
-        let pairs = own
+        let prefixes = [(self.workspace.clone(), "/laststream".to_owned())];
+        let pairs = prefixes
             .into_iter()
             .chain(home.map(|home| (home, "/cargo".to_owned())))
             .chain(self.standard_library());

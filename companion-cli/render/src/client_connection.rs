@@ -59,8 +59,8 @@ pub(super) fn chains(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Chain> {
     };
     let all = |manager: Map| vec![Chain { matches: None, manager }];
     let limited = |peers: &[String], manager: Map| {
-        let others = Chain { matches: None, manager: edge() };
-        vec![Chain { matches: Some(from_peers(peers)), manager }, others]
+        let rest = Chain { matches: None, manager: edge() };
+        vec![Chain { matches: Some(from_peers(peers)), manager }, rest]
     };
     let proto = policy.forwarded_proto.as_ref();
     let peers = proto.map_or(&[][..], |proto| &proto.peers);

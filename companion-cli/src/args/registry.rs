@@ -86,10 +86,10 @@ impl RegistryArgs {
     /// Reads the password if `--password-stdin` is given.
     pub(crate) fn sources(&self) -> Result<Sources, Failure> {
         let password = self.password_stdin.then(|| password(io::stdin().lock())).transpose();
-        let given = password
+        let login = password
             .and_then(|password| given(self.username.clone(), password, &env_vars::of_process))
             .map_err(misused)?;
-        Ok(Sources::from_vars(given, &env_vars::of_process))
+        Ok(Sources::from_vars(login, &env_vars::of_process))
     }
 }
 
@@ -127,13 +127,13 @@ fn password(input: impl io::Read) -> Result<Secret, String> {
     let mut bytes = Vec::new();
     let mut input = input.take(LONGEST_PASSWORD + LINE_END + 1);
     input.read_to_end(&mut bytes).context("cannot read the password from standard input")?;
-    let none = |why: &str| format!("standard input holds no password: it {why}");
-    let not_a_line = || none("must be one line of text, not empty");
+    let no_password = |why: &str| format!("standard input holds no password: it {why}");
+    let not_a_line = || no_password("must be one line of text, not empty");
     let text = String::from_utf8(bytes).map_err(|_| not_a_line())?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if text.len() as u64 > LONGEST_PASSWORD {
-        Err(none(&format!("is longer than {} kB", LONGEST_PASSWORD >> 10)))
+        Err(no_password(&format!("is longer than {} kB", LONGEST_PASSWORD >> 10)))
     } else if text.is_empty() || text.contains(['\n', '\r', '\0']) {
         Err(not_a_line())
     } else {

@@ -59,8 +59,8 @@ pub(crate) fn run(build: &Build, printer: &Printer) -> Ended {
         may_install: !(build.no_install || offline),
         offline,
     };
-    let made = make.run(printer)?;
-    printer.result(build.output, &made, &text(&made));
+    let module = make.run(printer)?;
+    printer.result(build.output, &module, &text(&module));
     Ok(Exit::Fine)
 }
 

@@ -83,13 +83,13 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
 
 fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Ended {
     // Written first, because a closed pipe of the table ends this process.
-    let written = demo.report.as_ref().map(|file| (file, report::write(file, outcome)));
+    let report = demo.report.as_ref().map(|file| (file, report::write(file, outcome)));
     match demo.output {
         Output::Json => printer.value(outcome),
         Output::Text => printer.coloured(&table(outcome)),
     }
-    if let Some((file, written)) = written {
-        written.map_err(|error| report_error(file, &error))?;
+    if let Some((file, report)) = report {
+        report.map_err(|error| report_error(file, &error))?;
         printer.status_line(&format!("the report is in `{}`", file.display()));
     }
     if outcome.surprises.is_empty() {

@@ -28,9 +28,9 @@ pub(crate) enum Envoy {
 
 pub(crate) fn run(command: &Envoy, printer: &Printer) -> Ended {
     let Envoy::Get { version, offline } = command;
-    let mut wanted = Wanted::version(*version);
-    wanted.offline |= offline;
-    let envoy = envoy::find_or_get(&wanted, printer)?;
+    let mut query = Wanted::version(*version);
+    query.offline |= offline;
+    let envoy = envoy::find_or_get(&query, printer)?;
     printer.stdout(&envoy.binary.display().to_string());
     Ok(Exit::Fine)
 }

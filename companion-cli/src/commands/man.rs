@@ -19,8 +19,8 @@ pub(crate) struct Man {
 }
 
 pub(crate) fn run(man: &Man, program: Command) -> Ended {
-    let written = std::fs::create_dir_all(&man.folder)
+    let result = std::fs::create_dir_all(&man.folder)
         .and_then(|()| clap_mangen::generate_to(program, &man.folder));
-    written.context(format_args!("cannot write into `{}`", man.folder.display()))?;
+    result.context(format_args!("cannot write into `{}`", man.folder.display()))?;
     Ok(Exit::Fine)
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(command: &Module, printer: &Printer) -> Ended {
     };
     let name = file.display();
     write_atomically(file, module).context(format_args!("`{name}` cannot be written"))?;
-    let found = analyse(module)?;
-    printer.status_line(&format!("wrote {name}: {}, sha256 {}", found.kind, found.sha256));
+    let analysis = analyse(module)?;
+    printer.status_line(&format!("wrote {name}: {}, sha256 {}", analysis.kind, analysis.sha256));
     Ok(Exit::Fine)
 }

@@ -67,10 +67,10 @@ impl<'a> PolicyImages<'a> {
             images.iter().filter_map(|image| image.parse().ok()).collect();
         sources.check_registries(&references).map_err(misused)?;
         let options = self.args.options();
-        let known = RefCell::new(BTreeMap::new());
+        let cache = RefCell::new(BTreeMap::new());
         Ok(render(&|image, wanted| {
             let ask = || self.digest_of(image, wanted, &options, sources);
-            known.borrow_mut().entry((image.to_owned(), wanted)).or_insert_with(ask).clone()
+            cache.borrow_mut().entry((image.to_owned(), wanted)).or_insert_with(ask).clone()
         }))
     }
 
@@ -91,11 +91,11 @@ impl<'a> PolicyImages<'a> {
             if !is_rendered(hex) {
                 continue;
             }
-            let found = match offline {
+            let result = match offline {
                 true => Err("is not asked for: LASTSTREAM_OFFLINE is set".to_owned()),
                 false => self.find(&image, wanted, &options, self.sources()?),
             };
-            match found {
+            match result {
                 Ok(FoundImage { pin, difference: None }) if pin.hex() == hex => {}
                 Ok(FoundImage { pin, difference: Some(difference) }) if pin.hex() == hex => {
                     return Err(format!("`{image}` {difference}").into());
@@ -131,8 +131,8 @@ impl<'a> PolicyImages<'a> {
         let problem = |problem: String| {
             format!("`{image}` {problem}; `--digest sha256:…` renders without asking the registry")
         };
-        let found = self.find(image, wanted, options, sources).map_err(problem)?;
-        found.difference.map_or(Ok(found.pin.to_string()), |difference| Err(problem(difference)))
+        let remote = self.find(image, wanted, options, sources).map_err(problem)?;
+        remote.difference.map_or(Ok(remote.pin.to_string()), |difference| Err(problem(difference)))
     }
 
     /// Errors are the end of a sentence about the image.
@@ -148,18 +148,21 @@ impl<'a> PolicyImages<'a> {
             let registry = Registry::new(&reference.registry, options, sources, self.printer)?;
             Ok(inspect::image(&registry, &reference)?)
         };
-        let found = inspection().map_err(|error| format!("cannot be looked at: {error}"))?;
-        let mut difference = found.differs_from(match wanted {
+        let inspection = inspection().map_err(|error| format!("cannot be looked at: {error}"))?;
+        let mut difference = inspection.differs_from(match wanted {
             Wanted::Module => Kind::Module,
             Wanted::FrameFilter => Kind::FrameFilter,
         });
-        let is_index =
-            found.image.as_ref().is_some_and(|image| image.pin.as_ref() != Some(&image.digest));
-        if !self.is_mounted && !is_index && !found.because.is_empty() {
-            let because = found.because.join("; ");
+        let is_index = inspection
+            .image
+            .as_ref()
+            .is_some_and(|image| image.pin.as_ref() != Some(&image.digest));
+        if !self.is_mounted && !is_index && !inspection.because.is_empty() {
+            let because = inspection.because.join("; ");
             difference.get_or_insert_with(|| format!("cannot be loaded: {because}"));
         }
-        let Some((digest, Some(pin))) = found.image.map(|image| (image.digest, image.pin)) else {
+        let Some((digest, Some(pin))) = inspection.image.map(|image| (image.digest, image.pin))
+        else {
             return Err(difference.unwrap_or_else(|| "has no digest to pin".to_owned()));
         };
         if digest != pin {

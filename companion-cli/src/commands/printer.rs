@@ -87,9 +87,9 @@ impl Printer {
     /// The content of a file, unchanged: a rendered manifest, a shell script.
     pub(crate) fn stdout_verbatim(&self, text: &str) {
         let mut out = anstream::stdout().lock();
-        let written =
+        let result =
             if text.ends_with('\n') { write!(out, "{text}") } else { writeln!(out, "{text}") };
-        self.ended(written.and_then(|()| out.flush()));
+        self.ended(result.and_then(|()| out.flush()));
     }
 
     /// A binary file, unchanged.
@@ -185,10 +185,10 @@ impl Progress for Printer {
 
 fn megabytes(done: u64, total: Option<u64>) -> String {
     const MEGABYTE: u64 = 1_000_000;
-    let done = done / MEGABYTE;
+    let megabytes = done / MEGABYTE;
     match total {
-        Some(total) => format!("{done} of {} MB", total.div_ceil(MEGABYTE)),
-        None => format!("{done} MB"),
+        Some(total) => format!("{megabytes} of {} MB", total.div_ceil(MEGABYTE)),
+        None => format!("{megabytes} MB"),
     }
 }
 

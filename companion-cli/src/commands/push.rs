@@ -249,11 +249,11 @@ impl Push {
 
     fn write_digest(&self, digest: &Digest) -> Result<(), String> {
         let Some(file) = &self.digest_file else { return Ok(()) };
-        let written = std::fs::write(file, format!("{digest}\n"));
-        written.map_err(|error| {
+        let result = std::fs::write(file, format!("{digest}\n"));
+        result.map_err(|error| {
             let file = file.display();
-            let done = if self.dry_run { "" } else { "it is published, but " };
-            format!("{done}`{file}` cannot be written: {error}")
+            let prefix = if self.dry_run { "" } else { "it is published, but " };
+            format!("{prefix}`{file}` cannot be written: {error}")
         })
     }
 
@@ -274,8 +274,8 @@ fn other_content(
     kind: Kind,
     printer: &Printer,
 ) -> Option<String> {
-    let found = inspect::image(registry, reference).map(|found| found.module);
-    let held = match found {
+    let remote = inspect::image(registry, reference).map(|found| found.module);
+    let other_kind = match remote {
         Ok(Some(module)) if module.kind == kind => None,
         Ok(Some(module)) => Some(module.kind.to_string()),
         Ok(None) => Some("no module of laststream".to_owned()),
@@ -284,15 +284,15 @@ fn other_content(
             None
         }
     };
-    held.map(|held| format!("`{reference}` holds {held}, and this push has {kind}"))
+    other_kind.map(|held| format!("`{reference}` holds {held}, and this push has {kind}"))
 }
 
 fn without_repetition<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut kept = Vec::new();
+    let mut rest = Vec::new();
     for item in items {
-        if !kept.contains(&item) {
-            kept.push(item);
+        if !rest.contains(&item) {
+            rest.push(item);
         }
     }
-    kept
+    rest
 }

@@ -217,8 +217,8 @@ fn without_effect(command: &Render) -> Option<String> {
         ("--check", command.check.is_some()),
         ("--diff", command.diff.is_some()),
     ];
-    let mut given = options.iter().filter(|(_, is_given)| *is_given);
-    let (option, _) = given.next().filter(|_| command.kind == RenderArg::Schema)?;
+    let mut names = options.iter().filter(|(_, is_given)| *is_given);
+    let (option, _) = names.next().filter(|_| command.kind == RenderArg::Schema)?;
     Some(format!("`{option}` has no effect on `render schema`: take it out"))
 }
 
@@ -254,13 +254,13 @@ fn deliver(command: &Render, policy: &Policy, rendered: &Rendered, printer: &Pri
     if command.output_dir == Path::new("-") {
         return print(rendered, printer);
     }
-    let written = output::write(&command.output_dir, rendered)?;
-    let left = output::differences(&command.output_dir, rendered, command.is_all())?;
-    written.iter().for_each(|name| {
+    let paths = output::write(&command.output_dir, rendered)?;
+    let differences = output::differences(&command.output_dir, rendered, command.is_all())?;
+    paths.iter().for_each(|name| {
         printer.status_line(&format!("wrote {}", command.output_dir.join(name).display()))
     });
-    left.iter().for_each(|difference| printer.warning(&words(difference)));
-    if !written.is_empty() {
+    differences.iter().for_each(|difference| printer.warning(&words(difference)));
+    if !paths.is_empty() {
         say_times_and_next_steps(command, policy, rendered, printer);
     }
     Ok(Exit::Fine)

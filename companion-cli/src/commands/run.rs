@@ -135,8 +135,8 @@ impl Parts {
         let file = command.policy.as_deref();
         let text = policy_text(file)?;
         let secret = secret()?;
-        let read = if file.is_some() { run::policy::read_file } else { run::policy::read };
-        let policy = read(&text, secret.is_some());
+        let reader = if file.is_some() { run::policy::read_file } else { run::policy::read };
+        let policy = reader(&text, secret.is_some());
         let policy = self::policy(file, "the default policy", policy, printer)?;
         let (app, echo) = app(command, printer)?;
         let eye = ChangeDetector::of_module(&source); // changes while it compiles are compiled next
@@ -195,11 +195,11 @@ fn secret() -> Result<Option<Secret>, String> {
 
 /// The address of the app. The built-in app is returned, too, because it ends when it is dropped.
 fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>), Failure> {
-    let Some(named) = &command.upstream else {
+    let Some(address) = &command.upstream else {
         let echo = echo::start().context("the built-in app cannot be started")?;
         return Ok((echo.address(), Some(echo)));
     };
-    let Upstream { at, is_there } = upstream::find(named).map_err(misused)?;
+    let Upstream { at, is_there } = upstream::find(address).map_err(misused)?;
     if !is_there {
         printer.warning(&format!(
             "no program listens on {at} yet; requests are answered with 503 until the app is there"
@@ -210,9 +210,9 @@ fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>),
 
 fn announcement(command: &Run, runner: &Runner) -> String {
     let places = runner.places();
-    let whose = if command.upstream.is_none() { " (built in, shows each request)" } else { "" };
+    let note = if command.upstream.is_none() { " (built in, shows each request)" } else { "" };
     format!(
-        "listener: {}\ngate:     {}\nadmin:    {}\nupstream: {}{whose}\nlog:      {}",
+        "listener: {}\ngate:     {}\nadmin:    {}\nupstream: {}{note}\nlog:      {}",
         places.listener,
         places.gate,
         places.admin,
@@ -282,9 +282,9 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Ended {
     let on_step = |step: &Step| match step {
         Step::Waiting { reason, late, deadline_in } => {
             let late = if_any(*late, format!("; requests that came after the drain began: {late}"));
-            let left = deadline_in
+            let limit = deadline_in
                 .map_or(String::new(), |left| format!(" (at most {} s)", left.as_secs()));
-            printer.status_line(&format!("waiting: {reason}{late}{left}"));
+            printer.status_line(&format!("waiting: {reason}{late}{limit}"));
         }
         Step::Unknown(error) => printer.warning(&format!("the gate does not answer: {error}")),
     };

@@ -65,10 +65,10 @@ fn module_json(module: &Known) -> Value {
 }
 
 fn text(module: &Known, frames: &Known) -> String {
-    let own =
+    let program =
         format!("laststream     {}\nconfiguration  {CONFIGURATION}", env!("CARGO_PKG_VERSION"));
     let module = module_text("module", module);
-    format!("{own}\n{module}\n{}", module_text("frames", frames))
+    format!("{program}\n{module}\n{}", module_text("frames", frames))
 }
 
 fn module_text(name: &str, module: &Known) -> String {

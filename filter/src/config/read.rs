@@ -250,7 +250,7 @@ impl de::Error for Fault {
 }
 
 fn unfit(value: &Value<'_>, expected: &dyn Expected) -> Fault {
-    let given = match value {
+    let actual = match value {
         Value::Null => Unexpected::Unit,
         Value::Bool(value) => Unexpected::Bool(*value),
         Value::Number(number) => Unexpected::Unsigned(*number),
@@ -260,11 +260,11 @@ fn unfit(value: &Value<'_>, expected: &dyn Expected) -> Fault {
         Value::List(_) => Unexpected::Seq,
         Value::Object(_) => Unexpected::Map,
     };
-    unexpected(given, expected)
+    unexpected(actual, expected)
 }
 
 fn unexpected(given: Unexpected<'_>, expected: &dyn Expected) -> Fault {
-    let given: Cow<'_, str> = match given {
+    let word: Cow<'_, str> = match given {
         Unexpected::Bool(true) => "true".into(),
         Unexpected::Bool(false) => "false".into(),
         Unexpected::Unsigned(number) => format!("{number}").into(),
@@ -275,7 +275,7 @@ fn unexpected(given: Unexpected<'_>, expected: &dyn Expected) -> Fault {
         Unexpected::Other(what) => what.into(),
         _ => "null".into(),
     };
-    fault("", &format!("{given} is not what is expected here: {expected}"))
+    fault("", &format!("{word} is not what is expected here: {expected}"))
 }
 
 fn within(mut fault: Fault, part: &str) -> Fault {

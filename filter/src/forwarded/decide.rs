@@ -62,16 +62,16 @@ impl Policy {
         is_redirected: impl FnOnce() -> bool,
     ) -> Finding {
         let mut may_be_redirected = false;
-        let mut said = self.sources.iter().map(|source| {
+        let mut claims = self.sources.iter().map(|source| {
             let says = source.read(headers, &self.ports);
             may_be_redirected |= says == Says::Nothing
                 && source.header == self.original
                 && self.original != FORWARDED_PROTO;
             says
         });
-        let said = match self.decision {
-            Decision::Agree => said.fold(Says::Nothing, agreed),
-            Decision::First => said.find(|says| *says != Says::Nothing).unwrap_or(Says::Nothing),
+        let claim = match self.decision {
+            Decision::Agree => claims.fold(Says::Nothing, agreed),
+            Decision::First => claims.find(|says| *says != Says::Nothing).unwrap_or(Says::Nothing),
         };
         if may_be_redirected
             && let Some(scheme) = decided_before(headers)
@@ -79,7 +79,7 @@ impl Policy {
         {
             return Finding::Known(scheme);
         }
-        match said {
+        match claim {
             Says::Scheme(scheme) => Finding::Known(scheme),
             Says::Nothing => Finding::Silent,
             Says::Unclear => Finding::Conflicting,

@@ -64,17 +64,17 @@ impl<'h> Cursor<'h> {
     /// `[ pair ] *( ";" [ pair ] )`
     fn element(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
         let mut proto = None;
-        let mut seen: Vec<&[u8]> = Vec::new();
+        let mut names: Vec<&[u8]> = Vec::new();
         loop {
             self.blank();
             if !matches!(self.rest.first(), None | Some(b';' | b',')) {
                 let (name, value) = self.pair()?;
-                if seen.len() == MOST_PARAMETERS
-                    || seen.iter().any(|other| other.eq_ignore_ascii_case(name))
+                if names.len() == MOST_PARAMETERS
+                    || names.iter().any(|other| other.eq_ignore_ascii_case(name))
                 {
                     return Err(Malformed);
                 }
-                seen.push(name);
+                names.push(name);
                 if name.eq_ignore_ascii_case(b"proto") {
                     proto = Some(value);
                 }

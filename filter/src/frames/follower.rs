@@ -120,18 +120,18 @@ impl Follower {
     /// Reads bytes up to the end of the current frame, or all of them if it is longer; returns how
     /// many.
     pub fn read(&mut self, bytes: &[u8]) -> usize {
-        let mut read = 0;
-        while let Some(&byte) = bytes.get(read) {
+        let mut position = 0;
+        while let Some(&byte) = bytes.get(position) {
             if !matches!(self.state, State::Header { .. }) {
                 break;
             }
             self.read_header_byte(byte);
-            read += 1;
+            position += 1;
             if self.is_between_frames() {
-                return read; // a frame without payload
+                return position; // a frame without payload
             }
         }
-        read + self.skip(bytes.len() - read)
+        position + self.skip(bytes.len() - position)
     }
 
     fn is_between_frames(&self) -> bool {

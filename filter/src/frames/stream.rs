@@ -180,9 +180,9 @@ impl Socket {
             }
             let mut rest = window.as_slice();
             while !rest.is_empty() {
-                let read = follower.read(rest);
-                rest = rest.get(read..).unwrap_or_default();
-                at += read;
+                let length = follower.read(rest);
+                rest = rest.get(length..).unwrap_or_default();
+                at += length;
                 note(follower, at, &mut place);
             }
         }

@@ -26,8 +26,8 @@ pub(super) fn restore_scheme<H: Host>(
     let verdict = if !is_trusted && policy.ignores_untrusted() {
         Verdict::Untrusted
     } else {
-        let known = peer_info.headers(policy);
-        let headers = match &known {
+        let headers_of_peer = peer_info.headers(policy);
+        let headers = match &headers_of_peer {
             Some(known) => Headers::of_pairs(known),
             None => headers.get(),
         };

@@ -50,13 +50,13 @@ impl Histogram {
         let (_, beyond) = self.beyond();
         let areas = self.areas();
         let whole = areas.last().map_or(0.0, |(_, area)| *area) / (1.0 - beyond);
-        let left = |area: f64| if whole > 0.0 { 1.0 - area / whole } else { 0.0 };
-        let next = areas.iter().position(|(_, area)| left(*area) <= share)?;
-        let (to, low) = areas.get(next).map(|(at, area)| (*at, left(*area)))?;
+        let share_above = |area: f64| if whole > 0.0 { 1.0 - area / whole } else { 0.0 };
+        let next = areas.iter().position(|(_, area)| share_above(*area) <= share)?;
+        let (to, low) = areas.get(next).map(|(at, area)| (*at, share_above(*area)))?;
         let Some((from, area)) = next.checked_sub(1).and_then(|last| areas.get(last)) else {
             return Some(to);
         };
-        let high = left(*area);
+        let high = share_above(*area);
         Some(if high > low { from + (to - from) * (high - share) / (high - low) } else { to })
     }
 

@@ -100,13 +100,13 @@ pub fn is_address(url: &str) -> bool {
 
 /// The series of a histogram, without requests to the proxy itself.
 fn buckets(metric: &str, selector: &str) -> String {
-    let own = match metric {
+    let exclusion = match metric {
         "envoy_http_downstream_rq_time" => {
             format!("{CONNECTION_MANAGER}!~\"{}|laststream.*\"", OWN.join("|"))
         }
         _ => String::new(),
     };
-    let matchers = [own.as_str(), selector.trim()];
+    let matchers = [exclusion.as_str(), selector.trim()];
     let matchers: Vec<&str> = matchers.into_iter().filter(|text| !text.is_empty()).collect();
     format!("{metric}_bucket{{{}}}", matchers.join(", "))
 }

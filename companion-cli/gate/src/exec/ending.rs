@@ -31,13 +31,13 @@ pub(super) fn end(stage: &mut ExecContext<'_>, until: Instant) -> Ending {
 fn request_end(stage: &mut ExecContext<'_>, until: Instant) -> Result<(), Ending> {
     let mut limit = FIRST_PATIENCE;
     let by_gate = loop {
-        let left = until.saturating_duration_since(Instant::now());
-        match stage.gate.quit_within(limit.min(left).max(PATIENCE)) {
+        let time_left = until.saturating_duration_since(Instant::now());
+        match stage.gate.quit_within(limit.min(time_left).max(PATIENCE)) {
             Ok(Signal::Passed) => return Ok(()),
-            Ok(Signal::Refused(_)) if !left.is_zero() => {}
+            Ok(Signal::Refused(_)) if !time_left.is_zero() => {}
             // The gate is there, and has not yet let the signal pass.
-            Err(GateError::Timeout(_)) if !left.is_zero() => limit *= 2,
-            Err(GateError::VmMissing) if !left.is_zero() => {}
+            Err(GateError::Timeout(_)) if !time_left.is_zero() => limit *= 2,
+            Err(GateError::VmMissing) if !time_left.is_zero() => {}
             Ok(Signal::Refused(outcome)) => break outcome.reason,
             Err(error) => break error.to_string(),
         }

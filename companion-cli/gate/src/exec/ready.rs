@@ -65,7 +65,7 @@ fn probe_ready_urls(stage: &ExecContext<'_>) -> Vec<Result<u16, GateError>> {
 }
 
 fn describe(stage: &ExecContext<'_>, answers: &[Result<u16, GateError>]) -> String {
-    let one = |answer: &Result<u16, GateError>| match answer {
+    let in_words = |answer: &Result<u16, GateError>| match answer {
         Ok(status) => format!("status {status}"),
         Err(error) => error.to_string(),
     };
@@ -74,6 +74,6 @@ fn describe(stage: &ExecContext<'_>, answers: &[Result<u16, GateError>]) -> Stri
         .ready_url
         .iter()
         .zip(answers)
-        .map(|(address, answer)| format!("{address}: {}", one(answer)));
+        .map(|(address, answer)| format!("{address}: {}", in_words(answer)));
     all.collect::<Vec<_>>().join("; ")
 }

@@ -23,13 +23,13 @@ impl Reaper {
             let (_, status) = waitpid(Some(wanted?), WaitOptions::NOHANG).ok()??;
             return code(status);
         }
-        let mut found = None;
+        let mut exit = None;
         while let Ok(Some((pid, status))) = waitpid(None, WaitOptions::NOHANG) {
             if Some(pid) == wanted {
-                found = code(status);
+                exit = code(status);
             }
         }
-        found
+        exit
     }
 
     /// Waits for the child, if no signal can wake this process.

@@ -63,11 +63,11 @@ impl Proxies {
         }
         let labels: Vec<String> =
             labels.iter().map(|(key, value)| format!("`{key}: {value}`")).collect();
-        let who = match labels.join(", ") {
+        let receivers = match labels.join(", ") {
             none if none.is_empty() => "every proxy".to_owned(),
             labels => format!("pods with {labels}"),
         };
-        format!("{context}{who} {space}{}", self.named(inputs))
+        format!("{context}{receivers} {space}{}", self.named(inputs))
     }
 
     fn named(&self, inputs: &Inputs) -> String {
@@ -96,8 +96,8 @@ impl Proxies {
     /// proxies.
     pub(super) fn time_left(&self, inputs: &Inputs) -> String {
         let common = common_time(inputs);
-        let own = |pod: Pod<'_>| span(pod.proxy_config()?.get(DRAIN_DURATION)?);
-        let mut times: Vec<_> = self.pods(inputs).map(|pod| own(pod).or(common)).collect();
+        let drain_time = |pod: Pod<'_>| span(pod.proxy_config()?.get(DRAIN_DURATION)?);
+        let mut times: Vec<_> = self.pods(inputs).map(|pod| drain_time(pod).or(common)).collect();
         if self.selector.labels.is_empty() || times.is_empty() {
             times.push(common); // proxies outside of these files get it, too
         }

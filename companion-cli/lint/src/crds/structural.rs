@@ -46,10 +46,10 @@ pub(super) fn compiled(schema: &Value) -> Result<Validator, String> {
 /// The schema of a whole object: `apiVersion`, `kind` and `metadata` are the API server's own.
 pub(super) fn json_schema(root: &Value) -> Value {
     let mut schema = closed(root);
-    let own = json!({ "apiVersion": {}, "kind": {}, "metadata": { "type": "object" } });
+    let top = json!({ "apiVersion": {}, "kind": {}, "metadata": { "type": "object" } });
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-    if let (Some(properties), Value::Object(own)) = (properties, own) {
-        properties.extend(own);
+    if let (Some(properties), Value::Object(top)) = (properties, top) {
+        properties.extend(top);
     }
     schema
 }
@@ -82,10 +82,10 @@ fn closed(schema: &Value) -> Value {
     if is_object && !is_set(KEEPS_UNKNOWN) && !members.contains_key("additionalProperties") {
         result.insert("additionalProperties".into(), false.into());
         if is_set(EMBEDDED) {
-            let own = json!({ "apiVersion": {}, "kind": {}, "metadata": {} });
+            let top = json!({ "apiVersion": {}, "kind": {}, "metadata": {} });
             let mut fields = result.remove("properties").unwrap_or_else(|| json!({}));
-            if let (Some(fields), Value::Object(own)) = (fields.as_object_mut(), own) {
-                fields.extend(own);
+            if let (Some(fields), Value::Object(top)) = (fields.as_object_mut(), top) {
+                fields.extend(top);
             }
             result.insert("properties".into(), fields);
         }

@@ -66,9 +66,9 @@ fn one(finding: &Finding, out: &mut String) {
 fn window(line: &str, column: usize, width: usize) -> (String, usize, usize) {
     let from = if column + width > WIDEST { column.saturating_sub(BEFORE) } else { 0 };
     let lead = if from > 0 { "…" } else { "" };
-    let shown: String = line.chars().skip(from).take(WIDEST).collect();
+    let excerpt: String = line.chars().skip(from).take(WIDEST).collect();
     let indent = column - from + lead.chars().count();
-    (format!("{lead}{shown}"), indent, width.min(WIDEST - (column - from).min(WIDEST - 1)).max(1))
+    (format!("{lead}{excerpt}"), indent, width.min(WIDEST - (column - from).min(WIDEST - 1)).max(1))
 }
 
 /// Replaces tabs and control characters one for one, so that the mark stays under the marked text.

@@ -64,7 +64,7 @@ fn half_replaced<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches(inputs).filter(|patch| replaced(*patch).is_some()) {
         let name = replaced(patch).and_then(Node::text).unwrap_or_default();
         let mut beside = Patch::all_of(patch.filter).filter(|other| is_same_change(patch, *other));
-        let needed = if tellers.contains(&name) {
+        let need = if tellers.contains(&name) {
             let takes_module = |other: Patch<'g>| {
                 replaced(other).and_then(Node::text).is_some_and(|name| modules.contains(&name))
             };
@@ -75,7 +75,7 @@ fn half_replaced<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         } else {
             None
         };
-        if let (Some(why), Some(place)) = (needed, replaced(patch)) {
+        if let (Some(why), Some(place)) = (need, replaced(patch)) {
             findings.at(place, why);
         }
     }

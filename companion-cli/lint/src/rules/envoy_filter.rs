@@ -146,8 +146,8 @@ fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if known.is_empty() {
             findings.at(operation, format!("{name} does nothing with {kind} since Istio 1.21"));
         } else if !works {
-            let known = known.join(", ");
-            let message = format!("{name} does nothing with {kind}: what works is {known}");
+            let words = known.join(", ");
+            let message = format!("{name} does nothing with {kind}: what works is {words}");
             findings.at(operation, message);
         }
     }
@@ -212,8 +212,8 @@ const MOST_REPETITIONS: u32 = 1_000;
 fn repetitions(part: &Hir) -> u32 {
     match part.kind() {
         HirKind::Repetition(repetition) => {
-            let own = repetition.max.unwrap_or(repetition.min).max(1);
-            own.saturating_mul(repetitions(&repetition.sub))
+            let factor = repetition.max.unwrap_or(repetition.min).max(1);
+            factor.saturating_mul(repetitions(&repetition.sub))
         }
         HirKind::Capture(capture) => repetitions(&capture.sub),
         HirKind::Concat(parts) | HirKind::Alternation(parts) => {
@@ -225,10 +225,10 @@ fn repetitions(part: &Hir) -> u32 {
 
 fn no_selector<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for filter in envoy_filters(inputs) {
-        let named = filter.namespace().is_none_or(|namespace| namespace != ROOT_NAMESPACE);
+        let is_of_team = filter.namespace().is_none_or(|namespace| namespace != ROOT_NAMESPACE);
         let spec = filter.spec().filter(|spec| spec.get("configPatches").is_some());
         let selects = filter.selector().is_some() || filter.policy_targets().next().is_some();
-        if let Some(spec) = spec.filter(|_| named && !selects) {
+        if let Some(spec) = spec.filter(|_| is_of_team && !selects) {
             findings.at(spec, "there is neither a `workloadSelector` with labels nor `targetRefs`");
         }
     }
@@ -274,12 +274,12 @@ const OLD_NAMES: [(&str, &str); 8] = [
 ];
 fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches(inputs) {
-        let wanted = kind_of(patch).map_or("", |(_, matched_by, _)| matched_by);
-        let others = ["listener", "routeConfiguration", "cluster"].into_iter();
-        for other in others.filter(|other| !wanted.is_empty() && *other != wanted) {
+        let match_key = kind_of(patch).map_or("", |(_, matched_by, _)| matched_by);
+        let match_keys = ["listener", "routeConfiguration", "cluster"].into_iter();
+        for other in match_keys.filter(|other| !match_key.is_empty() && *other != match_key) {
             if let Some(there) = patch.matching().and_then(|matching| matching.get(other)) {
                 let kind = patch.apply_to();
-                findings.at(there, format!("{kind} is matched by `{wanted}`, not by `{other}`"));
+                findings.at(there, format!("{kind} is matched by `{match_key}`, not by `{other}`"));
             }
         }
         let Some(filter) = patch.filter_match() else { continue };
@@ -310,8 +310,8 @@ fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn not_an_envoy<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let class_of = |policy: Object<'g>, gateway: &'g str| {
-        let mut named = beside(policy, "Gateway", gateway);
-        named.find_map(|object| object.node.text_of("spec.gatewayClassName"))
+        let mut gateways = beside(policy, "Gateway", gateway);
+        gateways.find_map(|object| object.node.text_of("spec.gatewayClassName"))
     };
     let plugins = wasm_plugins(inputs).map(|plugin| plugin.object);
     let policies = envoy_filters(inputs).chain(plugins);

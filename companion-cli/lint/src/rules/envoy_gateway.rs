@@ -88,8 +88,8 @@ fn hook_of(proxy: Object<'_>) -> Option<Node<'_>> {
 /// Counters in EnvoyExtensionPolicies: the policy, and the index in its list.
 fn counters(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, usize)> {
     of_kind(inputs, "EnvoyExtensionPolicy").flat_map(|policy| {
-        let own = policy.node.list("spec.wasm").enumerate();
-        own.filter(|(_, wasm)| is_ours(*wasm)).map(move |(index, _)| (policy, index))
+        let modules = policy.node.list("spec.wasm").enumerate();
+        modules.filter(|(_, wasm)| is_ours(*wasm)).map(move |(index, _)| (policy, index))
     })
 }
 
@@ -107,7 +107,7 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         findings.at(scope, "the counter then shares a VM, and its vm_id is another");
     }
     for Placed { module, proxy, .. } in placed(inputs) {
-        let own = module.vm_id();
+        let vm = module.vm_id();
         let gateways = gateways_of(inputs, proxy);
         // A namespace that the manifests leave to kubectl or kustomize may be any.
         let expected: Vec<(Option<&str>, String)> = counters(inputs)
@@ -117,7 +117,7 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
                 (namespace, format!("{}/wasm/{index}", policy.name()))
             })
             .collect();
-        let agrees = own.strip_prefix(POLICY).is_some_and(|rest| {
+        let agrees = vm.strip_prefix(POLICY).is_some_and(|rest| {
             let (namespace, rest) = rest.split_once('/').unwrap_or_default();
             let is_it = |(known, expected): &(Option<&str>, String)| {
                 expected == rest && known.map_or(!namespace.is_empty(), |known| known == namespace)
@@ -129,8 +129,7 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
                 format!("{}/{rest}", namespace.unwrap_or("NAMESPACE"))
             });
             let expected = format!("{POLICY}{expected}");
-            findings
-                .at(module.vm_id_place(), format!("`{own}` is not the counter's: `{expected}`"));
+            findings.at(module.vm_id_place(), format!("`{vm}` is not the counter's: `{expected}`"));
         }
     }
 }
@@ -188,9 +187,12 @@ const ROUTES: [&str; 2] = ["HTTPRoute", "GRPCRoute"];
 fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let counting: Vec<Object<'_>> = counters(inputs).map(|(policy, _)| policy).collect();
     for policy in of_kind(inputs, "EnvoyExtensionPolicy") {
-        let own = counting.iter().any(|counter| counter.node == policy.node);
-        let beside: Vec<Object<'_>> =
-            counting.iter().filter(|counter| !own && counter.is_near(policy)).copied().collect();
+        let is_counted = counting.iter().any(|counter| counter.node == policy.node);
+        let beside: Vec<Object<'_>> = counting
+            .iter()
+            .filter(|counter| !is_counted && counter.is_near(policy))
+            .copied()
+            .collect();
         let is_merged = policy.node.fields("spec.mergeType").is_some()
             && policy.node.list("spec.wasm").next().is_none();
         let takes = |target: Node<'g>| match target.text_of("kind") {

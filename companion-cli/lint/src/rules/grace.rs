@@ -60,13 +60,13 @@ fn exits_on_zero<'g>(
 fn exit_on_zero<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let parts = SplitPods::of(inputs);
     for (node, _) in exits_on_zero(inputs, &parts).filter(|(_, deliberate)| !deliberate) {
-        let what = if pod_around(node).is_some() {
+        let subject = if pod_around(node).is_some() {
             "the pod does not set"
         } else {
             "no pod of these files sets"
         };
         let message =
-            format!("{what} terminationGracePeriodSeconds: SIGKILL after 30 s is the only end");
+            format!("{subject} terminationGracePeriodSeconds: SIGKILL after 30 s is the only end");
         findings.at(node, message);
     }
 }
@@ -89,8 +89,8 @@ fn is_drained_by_istio<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, pod: Pod<'
 fn is_native(inputs: &Inputs, pod: Pod<'_>) -> bool {
     let by_default = inputs.assume.istio.is_some_and(|version| version >= (1, 27))
         && inputs.assume.kubernetes.is_none_or(|version| version >= (1, 33));
-    let said = pod.annotation("sidecar.istio.io/nativeSidecar").and_then(Node::text);
-    !pod.is_gateway() && said.map_or(by_default, |said| said == "true")
+    let annotation = pod.annotation("sidecar.istio.io/nativeSidecar").and_then(Node::text);
+    !pod.is_gateway() && annotation.map_or(by_default, |said| said == "true")
 }
 
 pub(super) fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -142,8 +142,8 @@ fn concerned<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, node: Node<'g>) -> V
         (None, Some(object)) => parts.of_object(object).collect(),
         (None, None) => return grace_in_values(node),
     };
-    let named = |pod: Pod<'g>| (format!("`{}`", pod.object.name()), parts.grace_seconds(pod));
-    all.into_iter().filter(|pod| pod.has_proxy()).map(named).collect()
+    let with_grace = |pod: Pod<'g>| (format!("`{}`", pod.object.name()), parts.grace_seconds(pod));
+    all.into_iter().filter(|pod| pod.has_proxy()).map(with_grace).collect()
 }
 
 /// Kinds of objects that contain the values of a chart.

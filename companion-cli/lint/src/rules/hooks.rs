@@ -36,12 +36,12 @@ fn netstat<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let socket_count =
             text.contains("envoy") || text.contains("pilot-agent") || text.contains("LISTEN");
         if socket_count || text.contains("while") {
-            let others = if text.contains("envoy") && !text.contains("pilot-agent") {
+            let hint = if text.contains("envoy") && !text.contains("pilot-agent") {
                 ", and pilot-agent's own 15020 is among them"
             } else {
                 ""
             };
-            let message = format!("sockets are counted instead of streams{others}");
+            let message = format!("sockets are counted instead of streams{hint}");
             findings.in_text(node, "netstat -", message);
         }
     }
@@ -78,9 +78,9 @@ fn drains_the_agent<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn unreachable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let own = gates(inputs).flat_map(|(module, _)| addresses(inputs, module));
+    let addresses = gates(inputs).flat_map(|(module, _)| addresses(inputs, module));
     let loopback: Vec<u64> =
-        own.filter(|(address, _)| is_loopback(*address)).map(|(_, port)| port).collect();
+        addresses.filter(|(address, _)| is_loopback(*address)).map(|(_, port)| port).collect();
     for http in stop_hooks(inputs).filter_map(|hook| hook.node.get("httpGet")) {
         let Some(port) = http.get("port") else { continue };
         let path =

@@ -20,13 +20,13 @@ const MERGED_BY_NAME: [&str; 3] = ["containers", "initContainers", "volumes"];
 /// The ConfigMaps that a Gateway names, that are the default of a class, or that hold a Deployment.
 fn overlays(inputs: &Inputs) -> impl Iterator<Item = Object<'_>> {
     let gateways = of_kind(inputs, "Gateway");
-    let named: HashSet<&str> =
+    let names: HashSet<&str> =
         gateways.filter_map(|gateway| gateway.parameters("ConfigMap")).collect();
     objects(inputs).filter(move |object| {
         let labels = object.node.fields("metadata.labels");
         let is_default = labels.is_some_and(|labels| labels.get(CLASS_LABEL).is_some());
         object.kind == "ConfigMap"
-            && (is_default || named.contains(object.name()) || overlay_template(*object).is_some())
+            && (is_default || names.contains(object.name()) || overlay_template(*object).is_some())
     })
 }
 

@@ -93,8 +93,9 @@ fn saves_nothing(mutation: Node<'_>) -> Option<&'static str> {
 /// Whether a value is the peer's own header, in either spelling of the operator, with an optional
 /// second header and length: `%REQ(X?Y):Z%`.
 fn is_original(value: &str) -> bool {
-    let one = value.strip_suffix('%').unwrap_or_default();
-    let operands = ["%REQ(", "%REQUEST_HEADER("].iter().find_map(|start| one.strip_prefix(start));
+    let operator = value.strip_suffix('%').unwrap_or_default();
+    let operands =
+        ["%REQ(", "%REQUEST_HEADER("].iter().find_map(|start| operator.strip_prefix(start));
     let operands = operands.filter(|operands| !operands.contains('%'));
     let name = operands.and_then(|operands| operands.split(['?', ')']).next());
     name.is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
@@ -132,12 +133,12 @@ fn not_saved<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn forgeable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let readers = readers(inputs);
     for helper in mutations(inputs) {
-        let read = readers
+        let forgery = readers
             .iter()
             .filter(|reader| (reader.may_meet)(&helper))
             .map(|reader| reader.header.as_str())
             .find_map(|header| Some((append_of(helper.node, header)?, header)));
-        let Some((append, header)) = read else { continue };
+        let Some((append, header)) = forgery else { continue };
         let is_overwritten = append.text_of("append.append_action") == Some(OVERWRITES)
             && append.fields("append.keep_empty_value").is_some_and(Node::is_true);
         let is_removed = || mutations_before(append).any(|item| removes(item, header));

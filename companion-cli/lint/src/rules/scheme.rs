@@ -123,14 +123,14 @@ pub(super) fn own_peer_info_filters<'t, 'g>(
 fn no_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let tellers = peer_info_filters(inputs);
     for restorer in restorers(inputs).filter(Restorer::trusts_peers) {
-        let mut own = own_peer_info_filters(&tellers, &restorer).peekable();
-        if own.peek().is_none() {
+        let mut filters = own_peer_info_filters(&tellers, &restorer).peekable();
+        if filters.peek().is_none() {
             let key = &restorer.proto.trust.peer_key;
             findings
                 .at(restorer.place, format!("no `set_filter_state` of these files writes `{key}`"));
         }
         let first_word = |teller: &Node<'g>| format_of(*teller)?.split_ascii_whitespace().next();
-        for teller in own.filter(|teller| first_word(teller).is_some_and(|word| word != PEER)) {
+        for teller in filters.filter(|teller| first_word(teller).is_some_and(|word| word != PEER)) {
             findings.at(teller, format!("it begins with something else than `{PEER}`"));
         }
     }
@@ -143,9 +143,9 @@ fn peer_too_late<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let tellers = peer_info_filters(inputs);
     for restorer in restorers(inputs).filter(Restorer::trusts_peers) {
         let late = |teller: Node<'g>| comes_after(inputs, teller, &restorer).unwrap_or(false);
-        let mut own = own_peer_info_filters(&tellers, &restorer).peekable();
-        let Some(first) = own.peek().copied() else { continue };
-        if own.all(late) {
+        let mut filters = own_peer_info_filters(&tellers, &restorer).peekable();
+        let Some(first) = filters.peek().copied() else { continue };
+        if filters.all(late) {
             let key = &restorer.proto.trust.peer_key;
             findings.at(first, format!("`{}` has looked for `{key}` already", restorer.name()));
         }

@@ -132,9 +132,9 @@ fn patterns_of_pods(inputs: &Inputs) -> impl Iterator<Item = (Gate, Pod<'_>, Vec
 /// The patterns that annotations and matchers add for the parts of a pod. The pod's own matcher
 /// replaces that of the mesh.
 fn patterns_of<'g>(parts: &[Pod<'g>], of_mesh: &[Node<'g>]) -> Vec<Pattern<'g>> {
-    let own: Vec<Node<'g>> =
+    let settings: Vec<Node<'g>> =
         parts.iter().filter_map(|part| part.proxy_config()?.get("proxyStatsMatcher")).collect();
-    let matchers: &[Node<'g>] = if own.is_empty() { of_mesh } else { &own };
+    let matchers: &[Node<'g>] = if settings.is_empty() { of_mesh } else { &settings };
     let mut patterns = Vec::new();
     for (annotation, list, kind) in INCLUSIONS {
         let nodes = parts.iter().filter_map(|part| part.annotation(annotation));
@@ -177,8 +177,8 @@ fn report_uncounted<'g>(
         .filter_map(prefix)
         .find(|node| is_exported(*node));
     let Some(exported) = exported.and_then(Node::text) else { return };
-    let own = counters(inputs).filter(|(counter, _)| *counter.reach() == reach);
-    let filters = own.flat_map(|(counter, _)| uses(inputs, counter));
+    let counters = counters(inputs).filter(|(counter, _)| *counter.reach() == reach);
+    let filters = counters.flat_map(|(counter, _)| uses(inputs, counter));
     for node in filters.take(MOST).filter_map(connection_manager).filter_map(prefix) {
         if !is_exported(node) {
             findings.at(node, format!("Envoy exports `{exported}`, and not this one"));
@@ -190,8 +190,8 @@ fn report_uncounted<'g>(
 /// listener takes the place of the bootstrap's.
 fn exports(bootstrap: Node<'_>, node: Node<'_>, name: &str) -> bool {
     let metadata = listener(node).and_then(|own| own.fields("metadata.typed_filter_metadata"));
-    let own = metadata.and_then(|metadata| metadata.get("envoy.stats_matcher"));
-    let matcher = own.or_else(|| bootstrap.fields("stats_config.stats_matcher"));
+    let in_metadata = metadata.and_then(|metadata| metadata.get("envoy.stats_matcher"));
+    let matcher = in_metadata.or_else(|| bootstrap.fields("stats_config.stats_matcher"));
     let Some(matcher) = matcher else { return true };
     let is_in = |list: Node<'_>| {
         let mut patterns = list.list("patterns").take(MOST).filter_map(pattern);

@@ -63,11 +63,11 @@ fn no_file<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let volumes = Holders::of(inputs);
     let overlays: Vec<_> = overlay::pod_specs(inputs).collect();
     let pods: Vec<_> = pods(inputs).filter(|pod| pod.is_whole() && pod.has_proxy()).collect();
-    let mut seen = HashSet::new();
+    let mut paths = HashSet::new();
     for (module, Wanted { path, .. }) in from_volumes(inputs) {
         let Some(filter) = module.patch().map(|patch| patch.filter) else { continue };
         let Reach::Selector(mesh) = module.reach() else { continue };
-        if !seen.insert((filter.node, path)) {
+        if !paths.insert((filter.node, path)) {
             continue;
         }
         let holds = |node| volumes.within(node).iter().any(|volume| volume.holds(path));
@@ -88,9 +88,9 @@ fn lacking(path: &str) -> String {
 }
 
 fn other_image<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let wanted = wanted(inputs);
+    let files = wanted(inputs);
     for volume in image_volumes(inputs) {
-        let mut here = wanted.iter().filter(|wanted| volume.holds(wanted.path)).peekable();
+        let mut here = files.iter().filter(|wanted| volume.holds(wanted.path)).peekable();
         let Some(first) = here.peek().map(|wanted| wanted.image) else { continue };
         if here.all(|wanted| wanted.image != volume.reference()) {
             let message = format!("the EnvoyFilter was rendered for `{first}`");

@@ -147,8 +147,8 @@ impl Shared {
         }
         while !clock.is_over() && self.proxy.get().is_some_and(|proxy| !proxy.has_ended()) {
             let connections = self.ask_connections();
-            if let Ok(mut known) = self.connections.lock() {
-                *known = connections;
+            if let Ok(mut count) = self.connections.lock() {
+                *count = connections;
             }
             if connections == Some(0) {
                 return self.kill(EndedBy::ZeroConnections);

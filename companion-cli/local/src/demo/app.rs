@@ -83,8 +83,8 @@ async fn respond(path: &str, headers: &HeaderMap, work: &Arc<Work>) -> Response<
         return server::json(200, format!("{{\"delay\": {}}}\n", duration.as_secs_f64()));
     }
     if path == "/headers" {
-        let shown = json!({ "headers": headers_json(headers) });
-        server::json(200, format!("{shown:#}\n"))
+        let reply = json!({ "headers": headers_json(headers) });
+        server::json(200, format!("{reply:#}\n"))
     } else {
         server::json(404, "{\"error\": \"there are /delay/N and /headers\"}\n".into())
     }

@@ -174,7 +174,7 @@ impl Slot {
         _lock: &Lock,
     ) -> Result<PathBuf, String> {
         let binary = self.binary();
-        let placed = || -> io::Result<()> {
+        let place = || -> io::Result<()> {
             files::make_program(finished)?;
             let fingerprint = Fingerprint::of(finished)?;
             fs::rename(finished, &binary)?;
@@ -188,7 +188,7 @@ impl Slot {
             })?;
             File::open(&self.folder)?.sync_all()
         };
-        placed().map_err(of_file("place", &binary))?;
+        place().map_err(of_file("place", &binary))?;
         Ok(binary)
     }
 

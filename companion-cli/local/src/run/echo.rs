@@ -27,14 +27,14 @@ async fn echo(request: Request<Incoming>) -> Result<Response<String>, hyper::Err
     }
     let (status, delay) = status_and_delay(head.uri.path());
     tokio::time::sleep(delay).await;
-    let shown = json!({
+    let reply = json!({
         "method": head.method.as_str(),
         "path": head.uri.path_and_query().map(http::uri::PathAndQuery::as_str),
         "x_forwarded_proto": head.headers.get("x-forwarded-proto").map(text),
         "headers": headers_json(&head.headers),
         "body_bytes": bytes,
     });
-    Ok(server::json(status, format!("{shown:#}\n")))
+    Ok(server::json(status, format!("{reply:#}\n")))
 }
 
 fn status_and_delay(path: &str) -> (u16, Duration) {

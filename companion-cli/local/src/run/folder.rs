@@ -81,14 +81,14 @@ impl Folder {
     pub(super) fn publish(&self, file: Watched, resource: &Map) -> Result<(), String> {
         let path = self.path.join(file.name()).join(RESOURCES);
         let text = local::resources(self.next(), resource);
-        let put = || -> std::io::Result<()> {
+        let write = || -> std::io::Result<()> {
             // The file is made outside the watched folder, which must only see the finished one.
             let mut fresh = tempfile::NamedTempFile::new_in(&self.path)?;
             fresh.write_all(text.as_bytes())?;
             fresh.persist(&path)?;
             Ok(())
         };
-        put().context(at(&path))
+        write().context(at(&path))
     }
 
     fn next(&self) -> u64 {

@@ -94,11 +94,11 @@ fn write_configuration(
 /// Checks that the ports are free. Envoy reports a taken port only in its log, and starts without
 /// the listener.
 fn are_free(ports: Ports) -> Result<(), String> {
-    let own = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let all = [
         ("the listener", ports.listen),
-        ("the gate", own(ports.gate)),
-        ("the admin interface", own(ports.admin)),
+        ("the gate", address(ports.gate)),
+        ("the admin interface", address(ports.admin)),
     ];
     let bound = all.map(|(what, at)| {
         TcpListener::bind(at).map_err(|error| match error.kind() {
@@ -114,7 +114,7 @@ fn are_free(ports: Ports) -> Result<(), String> {
 
 /// Envoy's arguments: ours, unless the user gave others.
 fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
-    let given = |name: &str| {
+    let is_given = |name: &str| {
         let with_value = format!("{name}=");
         setup.arguments.iter().any(|argument| argument == name || argument.starts_with(&with_value))
     };
@@ -132,14 +132,14 @@ fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
         ("--file-flush-interval-msec", Some("100")),
     ];
     for (name, value) in defaults {
-        if let Some(value) = value.filter(|_| !given(name)) {
+        if let Some(value) = value.filter(|_| !is_given(name)) {
             all.extend([name.into(), value.into()]);
         }
     }
     // Without this option, Envoys with the same base id share memory, and two runs would conflict.
     if !["--base-id", "--use-dynamic-base-id", "--restart-epoch", "--disable-hot-restart"]
         .into_iter()
-        .any(given)
+        .any(is_given)
     {
         all.push("--disable-hot-restart".into());
     }
@@ -168,8 +168,8 @@ impl Starting {
     ) -> Result<T, RunnerError> {
         let (process, stop) = (&mut self.process, &self.stop);
         let (ended, is_stopped) = (|| process.ended(), || stop.is_requested());
-        let found = waiting::until(&self.log, self.began, ended, is_stopped, look);
-        found.map_err(|why| self.error(what, why))
+        let result = waiting::until(&self.log, self.began, ended, is_stopped, look);
+        result.map_err(|why| self.error(what, why))
     }
 
     fn error(&mut self, what: &'static str, why: NotReady) -> RunnerError {

@@ -18,22 +18,22 @@ impl Runner {
         policy: Option<&Policy>,
         module: Option<&[u8]>,
     ) -> Result<(), String> {
-        let mut wanted = self.current.clone();
+        let mut target = self.current.clone();
         if let Some(policy) = policy {
-            wanted.policy = policy.clone();
+            target.policy = policy.clone();
         }
         if let Some(module) = module {
-            wanted.module = self.folder.add_module(module)?;
+            target.module = self.folder.add_module(module)?;
         }
-        let mut done = Vec::new();
-        for (file, before, after) in self.changes(&wanted) {
-            done.push((file, before));
+        let mut changes = Vec::new();
+        for (file, before, after) in self.changes(&target) {
+            changes.push((file, before));
             if let Err(refusal) = self.publish_and_wait(file, &after) {
-                self.roll_back(&done);
+                self.roll_back(&changes);
                 return Err(refusal);
             }
         }
-        self.current = wanted;
+        self.current = target;
         Ok(())
     }
 

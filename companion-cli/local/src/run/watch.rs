@@ -60,8 +60,8 @@ impl ChangeDetector {
             ModuleSource::File(file) => Some(Self::new(vec![file.clone()])),
             ModuleSource::Checkout(checkout) => {
                 let paths: Vec<_> = SOURCES.map(|path| checkout.folder.join(path)).into();
-                let seen = file_states(&paths);
-                Some(Self { reported: seen.clone(), seen, ..Self::new(paths) })
+                let states = file_states(&paths);
+                Some(Self { reported: states.clone(), seen: states, ..Self::new(paths) })
             }
         }
     }
@@ -115,15 +115,15 @@ impl Watch {
     pub fn changed(&mut self) -> Option<ReadResult> {
         self.is_due |= self.eye.has_changed();
         if let Some(making) = &self.making {
-            let made = match making.try_recv() {
+            let result = match making.try_recv() {
                 Ok(made) => made,
                 Err(TryRecvError::Empty) => return None,
                 Err(TryRecvError::Disconnected) => Err("reading it broke off".to_owned()),
             };
             self.making = None;
-            let is_new = made.as_ref().map_or(true, |bytes| *bytes != self.bytes);
-            made.iter().for_each(|bytes| self.bytes.clone_from(bytes));
-            return is_new.then_some(made);
+            let is_new = result.as_ref().map_or(true, |bytes| *bytes != self.bytes);
+            result.iter().for_each(|bytes| self.bytes.clone_from(bytes));
+            return is_new.then_some(result);
         }
         if std::mem::take(&mut self.is_due) {
             let (make, (sender, making)) = (Arc::clone(&self.make), channel());
@@ -135,10 +135,10 @@ impl Watch {
 }
 
 fn file_states(paths: &[PathBuf]) -> FileStates {
-    let mut found = Vec::new();
-    paths.iter().for_each(|path| collect_file_states(path, &mut found));
-    found.sort();
-    found
+    let mut states = Vec::new();
+    paths.iter().for_each(|path| collect_file_states(path, &mut states));
+    states.sort();
+    states
 }
 
 fn collect_file_states(path: &Path, found: &mut FileStates) {

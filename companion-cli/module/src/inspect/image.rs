@@ -50,7 +50,7 @@ pub(super) fn inspect(
             compared is the digest of its manifest for linux/amd64; {}",
         way_out(manifests)
     );
-    let found = match for_linux(manifests) {
+    let manifest = match for_linux(manifests) {
         Some(child) => {
             let pinned = Reference { digest: Some(child.digest.clone()), ..reference.clone() };
             let FetchedManifest { bytes, digest } = fetch(&pinned)?;
@@ -63,8 +63,8 @@ pub(super) fn inspect(
             vec![because, "it has no manifest for linux/amd64".to_owned()],
         )?,
     };
-    let pin = found.image.pin.filter(|pin| *pin != digest);
-    Ok(InspectedImage { image: Image { digest, media_type, pin, ..found.image }, ..found })
+    let pin = manifest.image.pin.filter(|pin| *pin != digest);
+    Ok(InspectedImage { image: Image { digest, media_type, pin, ..manifest.image }, ..manifest })
 }
 
 fn way_out(manifests: &[Descriptor]) -> String {
@@ -131,13 +131,13 @@ fn manifest(
 /// The obstacle, if the layers do not have the expected media types.
 fn of_layout(media_type: &str, layers: &[Descriptor]) -> Option<String> {
     let last = layers.last().map(|layer| layer.media_type.as_str()).unwrap_or_default();
-    let wanted = if media_type == DOCKER_MANIFEST { DOCKER_LAYER } else { LAYER };
+    let layer_type = if media_type == DOCKER_MANIFEST { DOCKER_LAYER } else { LAYER };
     let is_solo = layers.len() == 2 && layers.iter().any(|layer| layer.media_type == SOLO_MODULE);
-    if last == wanted || (is_solo && media_type != DOCKER_MANIFEST) {
+    if last == layer_type || (is_solo && media_type != DOCKER_MANIFEST) {
         return None;
     }
     Some(format!(
-        "the last of its layers ({}) is `{last}`; it must be `{wanted}` with `{FILE}` in it",
+        "the last of its layers ({}) is `{last}`; it must be `{layer_type}` with `{FILE}` in it",
         layers.len()
     ))
 }

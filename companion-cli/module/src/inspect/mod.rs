@@ -54,8 +54,8 @@ pub fn module(bytes: &[u8]) -> Inspection {
 
 /// Inspects the image that the reference names.
 pub fn image(registry: &Registry<'_>, reference: &Reference) -> Result<Inspection, String> {
-    let found = image::inspect(registry, reference)?;
-    Ok(inspection(Some(found.image), found.module.as_deref()))
+    let remote = image::inspect(registry, reference)?;
+    Ok(inspection(Some(remote.image), remote.module.as_deref()))
 }
 
 fn inspection(image: Option<Image>, bytes: Option<&[u8]>) -> Inspection {

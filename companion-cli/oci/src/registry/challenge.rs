@@ -9,21 +9,24 @@ pub(super) enum Challenge {
 /// The supported challenges of one header, which may hold several: `Bearer realm="…",service="…",
 /// Basic realm="…"`.
 pub(super) fn parse(header: &str) -> Vec<Challenge> {
-    let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
+    let mut challenges: Vec<(String, Vec<(String, String)>)> = Vec::new();
     let mut rest = header;
     while let Some((word, after)) = token(rest) {
         if let Some(value) = after.trim_start().strip_prefix('=') {
             let (value, after) = value_of(value.trim_start());
-            if let Some((_, parameters)) = found.last_mut() {
+            if let Some((_, parameters)) = challenges.last_mut() {
                 parameters.push((word.to_ascii_lowercase(), value));
             }
             rest = after;
         } else {
-            found.push((word.to_ascii_lowercase(), Vec::new()));
+            challenges.push((word.to_ascii_lowercase(), Vec::new()));
             rest = after;
         }
     }
-    found.into_iter().filter_map(|(scheme, parameters)| understood(&scheme, &parameters)).collect()
+    challenges
+        .into_iter()
+        .filter_map(|(scheme, parameters)| understood(&scheme, &parameters))
+        .collect()
 }
 
 fn understood(scheme: &str, parameters: &[(String, String)]) -> Option<Challenge> {

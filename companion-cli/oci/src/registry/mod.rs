@@ -211,10 +211,10 @@ impl Repository<'_> {
 
     /// Sends a request with authorization. An expired token is renewed once.
     fn call(&self, call: &Call<'_>) -> Result<RegistryResponse, RegistryError> {
-        let shown = self.registry.authorizations.get(&self.scope);
-        let answer = self.follow(call, shown.as_ref())?;
+        let last_header = self.registry.authorizations.get(&self.scope);
+        let answer = self.follow(call, last_header.as_ref())?;
         let is_settled = answer.status != 401 || answer.url.origin() != self.registry.home.origin();
-        if is_settled || shown.is_some_and(|authorization| authorization.is_fixed) {
+        if is_settled || last_header.is_some_and(|authorization| authorization.is_fixed) {
             return Ok(answer);
         }
         let headers = answer

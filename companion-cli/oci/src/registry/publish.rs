@@ -62,10 +62,10 @@ impl<'a> Registries<'a> {
     }
 
     fn send_blobs(&self, image: &Image) -> Result<(), RegistryError> {
-        let mut done = BTreeSet::new();
+        let mut digests = BTreeSet::new();
         for (reference, registry) in self.iter() {
             let name = reference.name();
-            if !done.insert(name.clone()) {
+            if !digests.insert(name.clone()) {
                 continue;
             }
             self.progress.started(&format!("pushing to {name}"));

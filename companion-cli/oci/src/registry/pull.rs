@@ -49,11 +49,11 @@ impl Registry<'_> {
         self.with_retries(|| {
             let answer = repository.accepted(FETCHING, repository.call(&call)?)?;
             let digest = Digest::of(&answer.body);
-            let what = format!("the manifest of `{reference}`");
+            let subject = format!("the manifest of `{reference}`");
             // An image that is asked for by its digest must have it.
             let expected = reference.digest.as_ref().unwrap_or(&digest);
-            compare_digests(&what, expected, digest.as_str())?;
-            check_digest(&what, &answer, &digest)?;
+            compare_digests(&subject, expected, digest.as_str())?;
+            check_digest(&subject, &answer, &digest)?;
             Ok(FetchedManifest { bytes: answer.body, digest })
         })
     }
@@ -65,17 +65,17 @@ impl Registry<'_> {
         blob: &Descriptor,
         largest: u64,
     ) -> Result<Vec<u8>, RegistryError> {
-        let what = "fetching a blob";
+        let action = "fetching a blob";
         let repository = self.to_pull(reference);
         let url = repository.url(&format!("blobs/{}", blob.digest));
         if blob.size > largest {
             let problem = format!("has {} bytes; more than {largest} are not fetched", blob.size);
-            return Err(RegistryError::of_answer(what, &url, problem));
+            return Err(RegistryError::of_answer(action, &url, problem));
         }
-        let call = Call::new(what, Method::GET, url, blob.size + 1);
-        let answer = self.with_retries(|| repository.accepted(what, repository.call(&call)?))?;
-        let found = Digest::of(&answer.body);
-        compare_digests(&format!("a blob of `{reference}`"), &blob.digest, found.as_str())?;
+        let call = Call::new(action, Method::GET, url, blob.size + 1);
+        let answer = self.with_retries(|| repository.accepted(action, repository.call(&call)?))?;
+        let digest = Digest::of(&answer.body);
+        compare_digests(&format!("a blob of `{reference}`"), &blob.digest, digest.as_str())?;
         Ok(answer.body)
     }
 

@@ -45,16 +45,16 @@ impl Registry<'_> {
         image: &Image,
     ) -> Result<(), RegistryError> {
         let repository = self.to_push(repository);
-        let what = "publishing the manifest";
+        let action = "publishing the manifest";
         let url = repository.url(&format!("manifests/{tag}"));
         let call = Call {
             headers: vec![("content-type", MANIFEST.to_owned())],
             body: Some(&image.manifest),
             allow_other_host: false,
-            ..Call::new(what, Method::PUT, url, LARGEST_ANSWER)
+            ..Call::new(action, Method::PUT, url, LARGEST_ANSWER)
         };
         self.with_retries(|| {
-            let answer = repository.accepted(what, repository.call(&call)?)?;
+            let answer = repository.accepted(action, repository.call(&call)?)?;
             check_digest(
                 &format!("the manifest of `{}/{}:{tag}`", self.name, repository.name),
                 &answer,
@@ -70,14 +70,14 @@ impl Registry<'_> {
 
 impl Repository<'_> {
     fn push_blob(&self, blob: &Descriptor, bytes: &[u8]) -> Result<Arrival, RegistryError> {
-        let what = "uploading a blob";
+        let action = "uploading a blob";
         self.registry.with_retries(|| {
-            if let Some(arrival) = self.try_blob(what, blob, bytes)? {
+            if let Some(arrival) = self.try_blob(action, blob, bytes)? {
                 return Ok(arrival);
             }
-            let again = self.try_blob(what, blob, bytes)?;
+            let again = self.try_blob(action, blob, bytes)?;
             let problem = "takes no token, not even a new one";
-            again.ok_or_else(|| RegistryError::of_answer(what, &self.url("blobs/"), problem))
+            again.ok_or_else(|| RegistryError::of_answer(action, &self.url("blobs/"), problem))
         })
     }
 
@@ -115,12 +115,12 @@ impl Repository<'_> {
     /// Whether the registry has a blob. An unclear response counts as no: the upload then gives the
     /// reason.
     fn has_blob(&self, digest: &Digest) -> Result<bool, RegistryError> {
-        let what = "looking for a blob";
+        let action = "looking for a blob";
         let url = self.url(&format!("blobs/{digest}"));
-        let answer = self.call(&Call::new(what, Method::HEAD, url, 0))?;
+        let answer = self.call(&Call::new(action, Method::HEAD, url, 0))?;
         match answer.status {
             200 => Ok(true),
-            401 | 408 | 429 | 500..=599 => self.accepted(what, answer).map(|_| false),
+            401 | 408 | 429 | 500..=599 => self.accepted(action, answer).map(|_| false),
             _ => Ok(false),
         }
     }
@@ -141,8 +141,8 @@ pub(super) fn check_digest(
     answer: &RegistryResponse,
     expected: &Digest,
 ) -> Result<(), RegistryError> {
-    let named = answer.header("docker-content-digest");
-    named.map_or(Ok(()), |named| compare_digests(what, expected, named.trim()))
+    let digest = answer.header("docker-content-digest");
+    digest.map_or(Ok(()), |named| compare_digests(what, expected, named.trim()))
 }
 
 pub(super) fn compare_digests(
@@ -153,6 +153,6 @@ pub(super) fn compare_digests(
     if found == expected.as_str() {
         return Ok(());
     }
-    let found = super::error_text::printable(found);
-    Err(RegistryError::Digest { what: what.to_owned(), expected: expected.clone(), found })
+    let digest = super::error_text::printable(found);
+    Err(RegistryError::Digest { what: what.to_owned(), expected: expected.clone(), found: digest })
 }

@@ -46,13 +46,13 @@ pub(super) const ENVOY_GATEWAY: [&str; 2] =
 /// The place of findings in an object.
 pub(super) fn place(object: &Value) -> ClusterObject {
     let label = |name: &str| object["metadata"]["labels"][name].as_str();
-    let own = own(object);
+    let place = own(object);
     let made_of = match (ENVOY_GATEWAY.map(label), controller(object)) {
         ([Some(namespace), Some(name)], _) => named("Gateway", namespace, name),
         (_, Some((kind, name))) => named(kind, text(&object["metadata"]["namespace"]), name),
-        (_, None) => return own,
+        (_, None) => return place,
     };
-    ClusterObject { made: Some(format!("{} {}", own.kind, own.name)), ..made_of }
+    ClusterObject { made: Some(format!("{} {}", place.kind, place.name)), ..made_of }
 }
 
 /// The kind and name of the object's controller.

@@ -38,7 +38,7 @@ impl Checker {
         if policy.kinds.is_empty() {
             return;
         }
-        let needed = (policy.reserve + END_SHORTEST).0;
+        let least = (policy.reserve + END_SHORTEST).0;
         let (path, window) = match (policy.at_age, &gate.end) {
             (None, Some(End { before_deadline_ms: Some(before), .. })) => {
                 if *before > deadline {
@@ -50,13 +50,13 @@ impl Checker {
                 }
                 ("gate.end.before_deadline_ms", *before)
             }
-            (None, _) if policy.over.0 < needed => ("gate.end.over_ms", policy.over.0),
+            (None, _) if policy.over.0 < least => ("gate.end.over_ms", policy.over.0),
             _ => ("gate.deadline_ms", deadline),
         };
-        if window < needed {
+        if window < least {
             let message = format!(
                 "{window} leaves no time to spread the ends: {} of it are for the quiet period \
-                 and for WebSockets that close, so take {needed} at least",
+                 and for WebSockets that close, so take {least} at least",
                 policy.reserve.0
             );
             self.add_problem(path, &message);

@@ -92,11 +92,11 @@ fn unknown(name: &str) -> Option<String> {
     let near_message = beside.iter().find(|known| nearly(known, message));
     let same_message = PACKAGES_OF_ENVOY.iter().filter(|(_, known)| known.contains(&message));
     let mut packages = same_message.map(|(of, _)| format!("{PACKAGE}{of}"));
-    let meant = near_message
+    let proposal = near_message
         .map(|near| format!("{package}.{near}"))
         .or_else(|| Some(format!("{}.{message}", packages.find(|near| nearly(near, package))?)))
         .or_else(|| OTHERS.iter().find(|known| nearly(known, name)).map(ToString::to_string));
-    match (meant, beside.first()) {
+    match (proposal, beside.first()) {
         (Some(meant), _) => Some(format!("there is no `{name}`: it is `{meant}`")),
         (None, Some(first)) => {
             Some(format!("`{package}` has no `{message}`: it has `{first}`, for example"))

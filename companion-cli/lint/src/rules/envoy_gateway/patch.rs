@@ -81,9 +81,9 @@ pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
         let Some((node, seconds)) = grace.and_then(|node| Some((node, node.number()?))) else {
             continue;
         };
-        let needed = placed.gate.deadline_ms.saturating_add(KUBELET.millis()).div_ceil(1000);
-        if seconds < needed {
-            findings.at(node, format!("{seconds} s of grace: write {needed} or more"));
+        let least = placed.gate.deadline_ms.saturating_add(KUBELET.millis()).div_ceil(1000);
+        if seconds < least {
+            findings.at(node, format!("{seconds} s of grace: write {least} or more"));
         }
     }
 }

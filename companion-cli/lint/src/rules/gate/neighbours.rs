@@ -20,9 +20,9 @@ pub(super) fn shared_vm<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let vm = |module: Module<'g>| (module.vm_id(), module.vm_configuration());
     let counters: Vec<_> = counters(inputs).map(|(counter, _)| (counter, vm(counter))).collect();
     for (gate, _) in gates(inputs) {
-        let own = vm(gate);
+        let gate_vm = vm(gate);
         let shared = counters.iter().find(|(counter, vm)| {
-            *vm == own && gate.may_meet(*counter) && gate.shares_code(*counter)
+            *vm == gate_vm && gate.may_meet(*counter) && gate.shares_code(*counter)
         });
         if let Some((counter, _)) = shared {
             findings.at(
@@ -37,9 +37,9 @@ pub(super) fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let counters: Vec<_> =
         counters(inputs).map(|(counter, scope)| (counter, scope, counter.vm_id())).collect();
     for (gate, wire) in gates(inputs) {
-        let own = gate.vm_id();
+        let gate_vm = gate.vm_id();
         let other = counters.iter().find(|(counter, scope, vm_id)| {
-            *vm_id != own && wire.scopes.contains(scope) && gate.may_meet(*counter)
+            *vm_id != gate_vm && wire.scopes.contains(scope) && gate.may_meet(*counter)
         });
         let Some((counter, ..)) = other else { continue };
         let (name, vm_id) = (counter.name(), counter.vm_id());

@@ -32,20 +32,20 @@ impl<'g> AskedGates<'g> {
         let mut gates: Vec<_> = gates(inputs).collect();
         gates.sort_by_key(|(_, gate)| gate.deadline_ms);
         for (module, gate) in gates {
-            let own = ports(inputs, module);
-            for port in &own {
+            let gate_ports = ports(inputs, module);
+            for port in &gate_ports {
                 shortest.entry(*port).or_insert((module, gate.deadline_ms));
             }
-            of_modules.insert(module.typed, own);
+            of_modules.insert(module.typed, gate_ports);
         }
         let mut of_pods: HashMap<(Node<'g>, u64), Deadline<'g>> = HashMap::new();
         for (module, gate, pod) in gated_pods(inputs) {
-            let own = of_modules.get(&module.typed);
-            for port in own.into_iter().flatten() {
+            let gate_ports = of_modules.get(&module.typed);
+            for port in gate_ports.into_iter().flatten() {
                 // Pods of two objects share a template by an alias.
-                let known = of_pods.entry((pod.template, *port)).or_insert((module, 0));
-                if gate.deadline_ms > known.1 {
-                    *known = (module, gate.deadline_ms);
+                let longest = of_pods.entry((pod.template, *port)).or_insert((module, 0));
+                if gate.deadline_ms > longest.1 {
+                    *longest = (module, gate.deadline_ms);
                 }
             }
         }
@@ -64,8 +64,8 @@ impl<'g> AskedGates<'g> {
         let Some(pod) = hook.pod() else { return shortest };
         let parts = self.parts.with_others(pod);
         let place = |part: &Pod<'g>| (part.template, port);
-        let own = parts.iter().filter_map(|part| self.of_pods.get(&place(part)).copied());
-        let longest = own.max_by_key(|(_, deadline)| *deadline);
+        let gates = parts.iter().filter_map(|part| self.of_pods.get(&place(part)).copied());
+        let longest = gates.max_by_key(|(_, deadline)| *deadline);
         let is_known = parts.iter().any(|part| part.is_whole());
         longest.or_else(|| shortest.filter(|_| !is_known))
     }
@@ -84,24 +84,24 @@ pub(in crate::rules) const AFTER: u64 = 7;
 pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mut compare = |place: Node<'g>, grace: u64, deadline_ms: u64| {
         let deadline = deadline_ms.div_ceil(1000);
-        let needed = deadline.saturating_add(AFTER);
-        if grace < needed {
+        let least = deadline.saturating_add(AFTER);
+        if grace < least {
             let message = format!(
                 "{grace} s of grace, and the gate needs {deadline} s and {AFTER} s after it: \
-                 write {needed}"
+                 write {least}"
             );
             findings.at(place, message);
         }
     };
-    let asked = AskedGates::of(inputs);
+    let gates = AskedGates::of(inputs);
     for (_, gate, pod) in gated_pods(inputs) {
-        let node = asked.parts.grace(pod);
+        let node = gates.parts.grace(pod);
         let grace = node.and_then(Node::number).unwrap_or(DEFAULT_GRACE);
         compare(node.unwrap_or(pod.spec), grace, gate.deadline_ms);
     }
     for hook in stop_hooks(inputs).filter(|hook| hook.pod().is_none()) {
         let Some(node) = hook.grace_in_values() else { continue };
-        if let Some((grace, (_, deadline))) = node.number().zip(asked.asked_by(hook)) {
+        if let Some((grace, (_, deadline))) = node.number().zip(gates.asked_by(hook)) {
             compare(node, grace, deadline);
         }
     }
@@ -139,9 +139,9 @@ pub(super) fn grace_below_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'
 }
 
 pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let asked = AskedGates::of(inputs);
+    let gates = AskedGates::of(inputs);
     for hook in stop_hooks(inputs) {
-        let Some((module, deadline)) = asked.asked_by(hook) else { continue };
+        let Some((module, deadline)) = gates.asked_by(hook) else { continue };
         let Some((seconds, place)) = longest(hook) else { continue };
         if seconds.saturating_mul(1000) < deadline {
             let (gate, deadline) = (module.name(), deadline.div_ceil(1000));
@@ -162,13 +162,13 @@ const TUNNELS: &str = ". Envoy after 1.40 resets this proxy's tunnels, with the 
 pub(in crate::rules) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let time = |node: Node<'g>| node.millis().unwrap_or(DRAIN);
     let mut compare = |place: Node<'g>, drain: u64, deadline: u64, more: &str| {
-        let needed = deadline.saturating_mul(3) / 2;
-        if drain < needed {
-            let (drain, deadline, needed) =
-                (drain / 1000, deadline.div_ceil(1000), needed.div_ceil(1000));
+        let least = deadline.saturating_mul(3) / 2;
+        if drain < least {
+            let (drain, deadline, least) =
+                (drain / 1000, deadline.div_ceil(1000), least.div_ceil(1000));
             let message = format!(
                 "Envoy drains for {drain} s, the gate holds for {deadline} s: write \
-                 `drainDuration: {needed}s`{more}"
+                 `drainDuration: {least}s`{more}"
             );
             findings.at(place, message);
         }
@@ -179,11 +179,11 @@ pub(in crate::rules) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &
     let mut compared = HashSet::new();
     for (_, gate, pod) in gated_pods(inputs) {
         let of_part = |part: Pod<'g>| part.proxy_config()?.get(DRAIN_DURATION);
-        let own = parts.with_others(pod).into_iter().find_map(of_part);
-        compared.extend(own);
-        let place = own.or_else(|| pod.grace()).unwrap_or(pod.spec);
+        let value = parts.with_others(pod).into_iter().find_map(of_part);
+        compared.extend(value);
+        let place = value.or_else(|| pod.grace()).unwrap_or(pod.spec);
         let more = if gate.admin.tunnels.is_empty() { "" } else { TUNNELS };
-        compare(place, own.or(of_mesh).map_or(DRAIN, time), gate.deadline_ms, more);
+        compare(place, value.or(of_mesh).map_or(DRAIN, time), gate.deadline_ms, more);
     }
     // Settings of the mesh, in values of a chart, or in a patch of pods that are not in these
     // files.

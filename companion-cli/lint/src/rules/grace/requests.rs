@@ -43,14 +43,14 @@ struct Graces<'g> {
 impl<'g> Graces<'g> {
     fn of(inputs: &'g Inputs) -> Self {
         let parts = SplitPods::of(inputs);
-        let mut named: HashMap<&'g str, Vec<(Option<&'g str>, u64)>> = HashMap::new();
+        let mut by_name: HashMap<&'g str, Vec<(Option<&'g str>, u64)>> = HashMap::new();
         let mut gateways = Vec::new();
         for pod in pods(inputs).filter(|pod| !pod.is_job()) {
             let (name, grace) = (pod.object.name(), parts.grace_seconds(pod));
             if pod.is_gateway() {
                 gateways.push(((grace, name), pod));
             } else {
-                named.entry(name).or_default().push((pod.namespace(), grace));
+                by_name.entry(name).or_default().push((pod.namespace(), grace));
             }
         }
         let longest = gateways.iter().map(|(grace, _)| *grace).max();
@@ -58,7 +58,7 @@ impl<'g> Graces<'g> {
         for gateway in of_kind(inputs, "Gateway") {
             resources.entry(gateway.name()).or_default().push(gateway);
         }
-        Self { named, gateways, longest, resources }
+        Self { named: by_name, gateways, longest, resources }
     }
 
     /// The grace periods of the pods that serve a route, and of its gateways. A delegate's gateways
@@ -102,8 +102,8 @@ impl<'g> Graces<'g> {
         let selected = self.gateways.iter().filter(|(_, pod)| {
             let labels = pod.labels();
             selectors.iter().any(|selector| {
-                let mut wanted = selector.entries().map(|(key, value)| (key, value.text()));
-                wanted.all(|(key, text)| text.is_some_and(|text| labels.contains(&(key, text))))
+                let mut pairs = selector.entries().map(|(key, value)| (key, value.text()));
+                pairs.all(|(key, text)| text.is_some_and(|text| labels.contains(&(key, text))))
             })
         });
         selected.map(|(grace, _)| *grace).min()

@@ -51,8 +51,8 @@ pub(super) fn versions<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn deadlines(inputs: &Inputs) -> HashMap<Node<'_>, u64> {
     let mut deadlines: HashMap<_, u64> = HashMap::new();
     for (_, gate, pod) in gated_pods(inputs) {
-        let known = deadlines.entry(pod.template).or_default();
-        *known = gate.deadline_ms.max(*known);
+        let longest = deadlines.entry(pod.template).or_default();
+        *longest = gate.deadline_ms.max(*longest);
     }
     deadlines
 }
@@ -60,10 +60,10 @@ fn deadlines(inputs: &Inputs) -> HashMap<Node<'_>, u64> {
 pub(super) fn grace_of_running_pods<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let deadlines = LazyCell::new(|| deadlines(inputs));
     report(inputs, findings, ": ", |Running { workload, pod }, LivePod { settings, .. }| {
-        let needed = deadlines.get(&pod.template)?.div_ceil(1000).saturating_add(AFTER);
+        let least = deadlines.get(&pod.template)?.div_ceil(1000).saturating_add(AFTER);
         let grace = settings.grace;
-        let is_short = grace < needed && grace != workload.template.as_ref()?.grace;
-        is_short.then(|| format!("{grace} s of grace, and the gate needs {needed} s"))
+        let is_short = grace < least && grace != workload.template.as_ref()?.grace;
+        is_short.then(|| format!("{grace} s of grace, and the gate needs {least} s"))
     });
 }
 

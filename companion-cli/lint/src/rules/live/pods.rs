@@ -24,8 +24,8 @@ pub(super) fn running(inputs: &Inputs) -> Vec<Running<'_>> {
     let by_object: HashMap<&ClusterObject, &Workload> =
         inputs.live.workloads.iter().map(|workload| (&workload.object, workload)).collect();
     let of = |pod: Pod<'_>| inputs.source(pod.template.tree)?.object.as_ref();
-    let known = pods(inputs).filter(|_| !by_object.is_empty());
-    known.filter_map(|pod| Some(Running { workload: by_object.get(of(pod)?)?, pod })).collect()
+    let templates = pods(inputs).filter(|_| !by_object.is_empty());
+    templates.filter_map(|pod| Some(Running { workload: by_object.get(of(pod)?)?, pod })).collect()
 }
 
 /// Names of pods for a message: at most three of them.
@@ -114,11 +114,14 @@ pub(super) fn hook_asks_other_port<'g>(inputs: &'g Inputs, findings: &mut Findin
         gates.entry(pod.template).or_default().extend(ports(inputs, module));
     }
     for (hook, pod) in hooks {
-        let Some(own) = gates.get(&pod.template) else { continue };
-        let Some(asked) = hook.option("--url").and_then(port_of) else { continue };
+        let Some(gate_ports) = gates.get(&pod.template) else { continue };
+        let Some(hook_port) = hook.option("--url").and_then(port_of) else { continue };
         let place = hook.item_with("--url").or_else(|| hook.command());
-        if let Some((place, gate)) = place.zip(own.first()).filter(|_| !own.contains(&asked)) {
-            findings.at(place, format!("the hook asks {asked}, and the gate listens on {gate}"));
+        if let Some((place, gate)) =
+            place.zip(gate_ports.first()).filter(|_| !gate_ports.contains(&hook_port))
+        {
+            findings
+                .at(place, format!("the hook asks {hook_port}, and the gate listens on {gate}"));
         }
     }
 }
@@ -138,9 +141,9 @@ fn limits(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, u64)> {
     });
     pools.chain(autoscalers.map(|container| {
         let mut words = container.all("command[]|args[]");
-        let given = |word: Node<'_>| word.text()?.strip_prefix(AUTOSCALER_LIMIT.0)?.parse().ok();
-        let own = words.find_map(|word| Some((word, given(word)?)));
-        own.unwrap_or((container, AUTOSCALER_LIMIT.1))
+        let limit = |word: Node<'_>| word.text()?.strip_prefix(AUTOSCALER_LIMIT.0)?.parse().ok();
+        let setting = words.find_map(|word| Some((word, limit(word)?)));
+        setting.unwrap_or((container, AUTOSCALER_LIMIT.1))
     }))
 }
 

@@ -148,17 +148,17 @@ impl Entry {
 
 /// The part of a name that docker compares: `https://host/v1/` and `host` are the same.
 fn bare(known: &str) -> &str {
-    let known = known
+    let host = known
         .strip_prefix("https://")
         .or_else(|| known.strip_prefix("http://"))
         .unwrap_or(known)
         .trim_end_matches('/');
-    known.strip_suffix("/v1").or_else(|| known.strip_suffix("/v2")).unwrap_or(known)
+    host.strip_suffix("/v1").or_else(|| host.strip_suffix("/v2")).unwrap_or(host)
 }
 
 fn is_same_registry(known: &str, registry: &str) -> bool {
-    let known = bare(known);
-    known.eq_ignore_ascii_case(registry) || (is_docker_hub(known) && is_docker_hub(registry))
+    let host = bare(known);
+    host.eq_ignore_ascii_case(registry) || (is_docker_hub(host) && is_docker_hub(registry))
 }
 
 /// The length of the part of the repository that an entry is for; `None` if it is for another one.

@@ -71,11 +71,11 @@ fn run(program: PathBuf, registry: &str, limit: Duration) -> Result<(ExitStatus,
         let _ = writeln!(stdin, "{registry}");
     }
     let output = listen(&mut child);
-    let ended = output.recv_timeout(limit).ok().and_then(|output| {
-        let left = limit.saturating_sub(began.elapsed());
-        Some((children::wait(child, left, &mut || {}).ok()?, output))
+    let result = output.recv_timeout(limit).ok().and_then(|output| {
+        let time_left = limit.saturating_sub(began.elapsed());
+        Some((children::wait(child, time_left, &mut || {}).ok()?, output))
     });
-    ended.ok_or_else(|| format!("did not answer within {} s, and was ended", limit.as_secs_f32()))
+    result.ok_or_else(|| format!("did not answer within {} s, and was ended", limit.as_secs_f32()))
 }
 
 fn listen(child: &mut Child) -> Receiver<String> {
