@@ -9,6 +9,7 @@ format() {
     cargo fmt --all --check
     cargo fmt --manifest-path filter/fuzz/Cargo.toml --check
     narrow
+    titles
 }
 
 # rustfmt leaves comments, strings and macros as wide as they are.
@@ -22,8 +23,13 @@ narrow() {
     esac
 }
 
+# Titles of commits since this was checked, as far as the clone has them: one subject, at most 72 characters.
+titles() {
+    ! git log --since=2026-11-29T00:00:00Z --format=%s | grep --extended-regexp '.{73}|; ' >&2
+}
+
 scripts() {
-    shellcheck --external-sources .ci/run .ci/fuzz .ci/mutations .ci/*.sh .cargo/wasm-test-runner tests/tools/build-script tests/tools/program \
+    shellcheck --external-sources .ci/run .ci/fuzz .ci/loops .ci/mutations .ci/names .ci/*.sh .cargo/wasm-test-runner tests/tools/build-script tests/tools/program \
         tests/mesh/parts/*/build contrib/upstream/make-patch contrib/upstream/*/benchmark/run
 }
 
