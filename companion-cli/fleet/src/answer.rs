@@ -110,7 +110,7 @@ pub(super) fn reason(count: &str) -> Option<&'static str> {
         "partial" => "requests may be in flight that no counter knows",
         "unknown" => "no counter is known: the filter is not there",
         "rejected" => "Envoy's stats matcher rejects a counter",
-        "leaking" => "a worker's counter does not reply any more",
+        "leaking" => "a worker's counter no longer replies",
         "miscounted" => "the gauges of streams in flight cannot be true",
         _ => return None,
     })

@@ -74,8 +74,8 @@ impl Cluster {
         }
         let server = without_login(&config.cluster_url);
         let of_context = Some(config.default_namespace.as_str()).filter(|name| !name.is_empty());
-        let named = access.namespace.as_deref().or(of_context);
-        let namespace = named.unwrap_or("default").to_owned();
+        let namespace = access.namespace.as_deref().or(of_context);
+        let namespace = namespace.unwrap_or("default").to_owned();
         if let Err(why) = names::label(&namespace) {
             return Err(FleetError::Kubeconfig(format!("the namespace `{namespace}`: {why}")));
         }
@@ -163,11 +163,11 @@ fn may_succeed_later(error: &kube::Error) -> bool {
 /// Makes the kube client, which runs the credential program if the kubeconfig names one. The limit
 /// is needed because that program may never end, and kube waits for it.
 async fn client(config: kube::Config, limit: Duration) -> Result<Client, FleetError> {
-    let made = tokio::task::spawn_blocking(move || {
+    let client = tokio::task::spawn_blocking(move || {
         let builder = ClientBuilder::try_from(config)?;
         Ok(builder.with_layer(&MapResponseLayer::new(pause::keep_header)).build())
     });
-    match tokio::time::timeout(limit, made).await {
+    match tokio::time::timeout(limit, client).await {
         Ok(Ok(client)) => client.map_err(|error| client_error(&error)),
         Ok(Err(error)) => Err(FleetError::Runtime(error.to_string())),
         Err(_) => {

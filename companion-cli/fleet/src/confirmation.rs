@@ -24,9 +24,9 @@ impl Cluster {
         let call = Call::new("list", "pods").within(&pod.namespace);
         let pods: Api<Pod> = Api::namespaced(self.client(), &pod.namespace);
         let params = ListParams::default().fields(&format!("metadata.name={}", pod.name));
-        let listed = self.repeat(&call, || pods.list_metadata(&params)).await?;
+        let list = self.repeat(&call, || pods.list_metadata(&params)).await?;
         let is_it = |uid: Option<&String>| uid.map(String::as_str).unwrap_or_default() == pod.uid;
-        Ok(listed.items.iter().any(|listed| is_it(listed.metadata.uid.as_ref())))
+        Ok(list.items.iter().any(|item| is_it(item.metadata.uid.as_ref())))
     }
 
     /// Whether a refusal of the statistics concerns all pods. `is_alone` means that no pod has

@@ -19,7 +19,7 @@ pub(crate) struct Cut {
 /// The streams that held each old pod at its gate's last answer.
 #[derive(Debug, Default)]
 pub(crate) struct CutPods {
-    last: BTreeMap<String, Holding>,
+    entries: BTreeMap<String, Holding>,
 }
 
 #[derive(Debug)]
@@ -67,16 +67,16 @@ impl CutPods {
     /// Records one look at all old pods, which began at this moment. Returns the pods whose proxy
     /// has ended since the last look with streams in flight or unknown.
     pub(crate) fn note(&mut self, pods: &[(PodFacts, Answer)], began: Instant) -> Vec<Cut> {
-        let mut gone = std::mem::take(&mut self.last);
+        let mut entries = std::mem::take(&mut self.entries);
         for (pod, answer) in pods.iter().filter(|(pod, _)| may_run(pod)) {
-            let before = gone.remove(&pod.uid).map(|before| before.missed(began));
-            let known = of_drain(answer).map(|status| Holding::of_drain(pod, status, began));
-            let known = known.or(before.filter(|before| before.is_of_drain));
-            let known = known.or_else(|| Holding::undrained(pod, answer));
-            self.last.extend(known.map(|known| (pod.uid.clone(), known)));
+            let earlier = entries.remove(&pod.uid).map(|entry| entry.missed(began));
+            let entry = of_drain(answer).map(|status| Holding::of_drain(pod, status, began));
+            let entry = entry.or(earlier.filter(|entry| entry.is_of_drain));
+            let entry = entry.or_else(|| Holding::undrained(pod, answer));
+            self.entries.extend(entry.map(|entry| (pod.uid.clone(), entry)));
         }
-        let gone = gone.into_values().map(|known| known.missed(began).cut);
-        gone.filter(|cut| cut.streams != Some(0)).collect()
+        let cuts = entries.into_values().map(|entry| entry.missed(began).cut);
+        cuts.filter(|cut| cut.streams != Some(0)).collect()
     }
 }
 

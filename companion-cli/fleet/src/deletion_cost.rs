@@ -1,11 +1,12 @@
-//! Writes the annotation `controller.kubernetes.io/pod-deletion-cost` from the streams in flight,
-//! so that a scale-down deletes the pods with the fewest streams first. The steps are coarse,
-//! because each write goes to every watcher of the pod.
+//! The annotation `controller.kubernetes.io/pod-deletion-cost` from the streams in flight, so that a
+//! scale-down deletes the pods with the fewest streams first. The steps are coarse, because each
+//! write goes to every watcher of the pod. Pure.
 
-use serde_json::json;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::edits::{Edit, Lowering};
 use super::pod::{DELETION_COST, OWN_COST, PodFacts};
 use laststream_gate::text::many;
 
@@ -38,21 +39,68 @@ fn is_uncounted(pod: &PodFacts, answer: &Answer) -> bool {
     is_of_replica_set(pod) && !pod.terminating && answer.has_gate() && !is_counted
 }
 
-/// The change for a pod of a ReplicaSet that has answered. `None` if the pod is terminating, if no
-/// count has all of its streams, or if the cost stays the same.
-fn change(pod: &PodFacts, answer: &Answer) -> Option<Edit> {
-    let streams = answer.in_flight().filter(|_| is_of_replica_set(pod) && !pod.terminating)?;
-    let from = pod.deletion_cost;
-    let to = cost(streams, from);
-    let before = from.map_or("none".to_owned(), |cost| cost.to_string());
-    (from.unwrap_or(0) != to).then(|| Edit {
-        pod: pod.clone(),
-        annotations: json!({ DELETION_COST: to.to_string(), OWN_COST: to.to_string() }),
-        lowers: to < from.unwrap_or(0),
-        words: format!("{before} -> {to}, {} in flight", many(streams, "stream")),
-        fields: json!({ "streams": streams, "from": from, "to": to }),
-    })
+/// A change of a pod's cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CostChange {
+    pub pod: PodFacts,
+    /// The new cost, and the streams in flight that it stands for. `None` removes the cost.
+    cost: Option<(i32, u64)>,
 }
+
+impl CostChange {
+    /// The change for a pod of a ReplicaSet that has answered. `None` if the pod is terminating, if
+    /// no count has all of its streams, or if the cost stays the same.
+    fn of(pod: &PodFacts, answer: &Answer) -> Option<Self> {
+        let streams = answer.in_flight().filter(|_| is_of_replica_set(pod) && !pod.terminating)?;
+        let cost = cost(streams, pod.deletion_cost);
+        let is_new = pod.deletion_cost.unwrap_or(0) != cost;
+        is_new.then(|| Self { pod: pod.clone(), cost: Some((cost, streams)) })
+    }
+
+    /// The removal of the cost. `None` if the pod has none, or another program's.
+    pub fn removal(pod: &PodFacts) -> Option<Self> {
+        let has_cost = pod.deletion_cost.is_some() && !pod.cost_is_foreign;
+        has_cost.then(|| Self { pod: pod.clone(), cost: None })
+    }
+
+    /// Whether there are fewer streams, which may be so for a moment only.
+    fn lowers(&self) -> bool {
+        self.cost.is_some_and(|(cost, _)| cost < self.pod.deletion_cost.unwrap_or(0))
+    }
+
+    /// The new annotations. `null` removes one.
+    pub(super) fn annotations(&self) -> Value {
+        let cost = self.cost.map(|(cost, _)| cost.to_string());
+        json!({ DELETION_COST: cost, OWN_COST: cost })
+    }
+
+    pub fn text(&self) -> String {
+        let path = self.pod.path();
+        let Some((cost, streams)) = self.cost else {
+            return format!("{path}: removed {DELETION_COST}, {OWN_COST}");
+        };
+        let last = self.pod.deletion_cost.map_or("none".to_owned(), |cost| cost.to_string());
+        format!("{path}: {last} -> {cost}, {} in flight", many(streams, "stream"))
+    }
+
+    pub fn json(&self, is_written: bool) -> Value {
+        let (namespace, pod) = (&self.pod.namespace, &self.pod.name);
+        match self.cost {
+            Some((cost, streams)) => json!({
+                "namespace": namespace, "pod": pod, "written": is_written,
+                "streams": streams, "from": self.pod.deletion_cost, "to": cost,
+            }),
+            None => json!({
+                "namespace": namespace, "pod": pod, "written": is_written,
+                "removed": [DELETION_COST, OWN_COST],
+            }),
+        }
+    }
+}
+
+/// The number of looks in a row that must see fewer streams before a cost falls, because streams
+/// come and go, and each write goes to every watcher of the pod.
+const LOOKS: u32 = 3;
 
 const FOREIGN: &str = "{} with a cost that another program or an operator wrote; it stays, and \
     `--overwrite` replaces it";
@@ -63,7 +111,7 @@ const UNCOUNTED: &str = "the costs of {} stay, because no count has all streams 
 #[derive(Debug, Default, PartialEq)]
 pub struct Look {
     /// The changes that are due.
-    pub edits: Vec<Edit>,
+    pub changes: Vec<CostChange>,
     /// Warnings that were not given before.
     pub warnings: Vec<String>,
     /// Whether a pod keeps its cost because no count has all of its streams.
@@ -75,8 +123,9 @@ pub struct Look {
 pub struct Costs {
     /// Whether costs of others are replaced.
     overwrites: bool,
-    /// Delays costs that fall. `None` if there is one look only.
-    lowering: Option<Lowering>,
+    /// The looks in a row that saw fewer streams of a pod. `None` if there is one look only, which
+    /// lowers costs at once.
+    lowering: Option<BTreeMap<String, u32>>,
     /// The pods that the last look warned of.
     foreign: usize,
     uncounted: usize,
@@ -84,7 +133,7 @@ pub struct Costs {
 
 impl Costs {
     pub fn new(overwrites: bool, is_once: bool) -> Self {
-        let lowering = (!is_once).then(Lowering::default);
+        let lowering = (!is_once).then(BTreeMap::new);
         Self { overwrites, lowering, foreign: 0, uncounted: 0 }
     }
 
@@ -93,11 +142,8 @@ impl Costs {
         let keeps = |pod: &PodFacts| !self.overwrites && is_foreign(pod);
         let foreign = pods.iter().filter(|(pod, _)| keeps(pod)).count();
         let uncounted = pods.iter().filter(|(pod, answer)| is_uncounted(pod, answer)).count();
-        let own = pods.iter().filter(|(pod, _)| !keeps(pod));
-        let mut edits: Vec<Edit> = own.filter_map(|(pod, answer)| change(pod, answer)).collect();
-        if let Some(lowering) = &mut self.lowering {
-            edits = lowering.due(edits);
-        }
+        let changes = pods.iter().filter(|(pod, _)| !keeps(pod));
+        let changes = changes.filter_map(|(pod, answer)| CostChange::of(pod, answer)).collect();
         let mut warnings = Vec::new();
         for (text, count, last) in
             [(FOREIGN, foreign, &mut self.foreign), (UNCOUNTED, uncounted, &mut self.uncounted)]
@@ -106,14 +152,27 @@ impl Costs {
                 warnings.push(text.replace("{}", &many(count as u64, "pod")));
             }
         }
-        Look { edits, warnings, is_incomplete: uncounted > 0 }
+        Look { changes: self.due(changes), warnings, is_incomplete: uncounted > 0 }
+    }
+
+    /// The changes that are due now.
+    fn due(&mut self, mut changes: Vec<CostChange>) -> Vec<CostChange> {
+        let Some(lowering) = &mut self.lowering else { return changes };
+        let last_looks = std::mem::take(lowering);
+        changes.retain(|change| {
+            let looks = last_looks.get(&change.pod.uid).copied().unwrap_or_default() + 1;
+            let is_due = !change.lowers() || looks >= LOOKS;
+            if !is_due {
+                lowering.insert(change.pod.uid.clone(), looks);
+            }
+            is_due
+        });
+        changes
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::old_pods::tests::of_partial;
     use crate::stats::Stats;
@@ -141,12 +200,8 @@ mod tests {
         Stats { state: Some("serving"), in_flight, ..Stats::default() }
     }
 
-    fn edit(owner: &str, streams: u64, from: i32) -> Option<Edit> {
-        change(&pod(owner, from), &Answer::Stats(stats(streams)))
-    }
-
-    fn new_cost(edit: &Edit) -> Option<i64> {
-        edit.fields["to"].as_i64()
+    fn new_cost(pod: &PodFacts, answer: &Answer) -> Option<i32> {
+        CostChange::of(pod, answer)?.cost.map(|(cost, _)| cost)
     }
 
     #[test]
@@ -164,7 +219,7 @@ mod tests {
             (partial(None), None),
         ] {
             let pod = pod("ReplicaSet/web-5d", 0);
-            assert_eq!(change(&pod, &answer).as_ref().and_then(new_cost), cost, "{answer:?}");
+            assert_eq!(new_cost(&pod, &answer), cost, "{answer:?}");
             assert_eq!(is_uncounted(&pod, &answer), cost.is_none(), "{answer:?}");
         }
         let without = Answer::Stats(Stats::default());
@@ -173,21 +228,22 @@ mod tests {
 
     #[test]
     fn only_pods_of_replica_sets_have_a_cost() {
-        assert_eq!(edit("ReplicaSet/web-5d", 4, 0).as_ref().and_then(new_cost), Some(3));
-        assert_eq!(edit("StatefulSet/cart", 4, 0), None);
+        let answer = Answer::Stats(stats(4));
+        assert_eq!(new_cost(&pod("ReplicaSet/web-5d", 0), &answer), Some(3));
+        assert_eq!(new_cost(&pod("StatefulSet/cart", 0), &answer), None);
     }
 
     #[test]
     fn a_cost_rises_at_once_and_falls_after_several_looks() {
         let mut costs = Costs::new(false, false);
-        let mut edits = |streams, from| {
+        let mut changes = |streams, from| {
             let answer = Answer::Stats(stats(streams));
-            costs.look(&[(pod("ReplicaSet/a", from), answer)]).edits.len()
+            costs.look(&[(pod("ReplicaSet/a", from), answer)]).changes.len()
         };
-        assert_eq!(edits(1, 0), 1);
-        assert_eq!(edits(0, 1), 0);
-        assert_eq!(edits(1, 1), 0, "there is a stream again");
-        assert_eq!([0; 3].map(|streams| edits(streams, 1)), [0, 0, 1]);
+        assert_eq!(changes(1, 0), 1);
+        assert_eq!(changes(0, 1), 0);
+        assert_eq!(changes(1, 1), 0, "there is a stream again");
+        assert_eq!([0; 3].map(|streams| changes(streams, 1)), [0, 0, 1]);
     }
 
     #[test]
@@ -197,12 +253,12 @@ mod tests {
         let pods = [(foreign, Answer::Stats(stats(1))), (pod("ReplicaSet/b", 0), partial)];
         let mut costs = Costs::new(false, true);
         let look = costs.look(&pods);
-        assert_eq!((look.edits.len(), look.warnings.len(), look.is_incomplete), (0, 2, true));
+        assert_eq!((look.changes.len(), look.warnings.len(), look.is_incomplete), (0, 2, true));
         assert!(look.warnings[0].starts_with("1 pod with a cost that another program"));
         assert_eq!(costs.look(&pods).warnings, [""; 0], "given before");
         assert_eq!(costs.look(&pods[..1]).warnings, [""; 0], "no pod is uncounted");
         assert_eq!(costs.look(&pods).warnings.len(), 1, "again");
-        assert_eq!(Costs::new(true, true).look(&pods).edits.len(), 1, "overwritten");
+        assert_eq!(Costs::new(true, true).look(&pods).changes.len(), 1, "overwritten");
     }
 
     proptest! {

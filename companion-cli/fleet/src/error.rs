@@ -99,20 +99,20 @@ pub enum FleetError {
 impl FleetError {
     /// Whether no other request to this API server can succeed.
     pub fn is_final(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::NoKubeconfig(_)
-            | Self::ServiceAccount(_)
-            | Self::Kubeconfig(_)
-            | Self::Proxy(_)
-            | Self::NoContext { .. }
-            | Self::NoCurrentContext(_)
-            | Self::NoCluster(_)
-            | Self::Credentials(_)
-            | Self::Unauthorized(_)
-            | Self::Unreachable { .. }
-            | Self::Unreadable { .. } => true,
-            _ => false,
-        }
+                | Self::ServiceAccount(_)
+                | Self::Kubeconfig(_)
+                | Self::Proxy(_)
+                | Self::NoContext { .. }
+                | Self::NoCurrentContext(_)
+                | Self::NoCluster(_)
+                | Self::Credentials(_)
+                | Self::Unauthorized(_)
+                | Self::Unreachable { .. }
+                | Self::Unreadable { .. }
+        )
     }
 
     /// Whether a command that watches must end. An API server that has answered before may only be
@@ -238,7 +238,7 @@ impl FleetError {
             }
             KubeconfigError::LoadClusterOfContext(name) => Self::NoCluster(name.clone()),
             KubeconfigError::ParseProxyUrl(error) => Self::Proxy(format!(
-                "its address: {error}; it stands in `proxy-url` of the kubeconfig, or in the \
+                "its address: {error}; it is in `proxy-url` of the kubeconfig, or in the \
                  variable HTTPS_PROXY"
             )),
             KubeconfigError::ParseNoProxy(error) => Self::Proxy(format!(

@@ -116,8 +116,8 @@ impl RolloutFollower {
         now: Instant,
     ) -> Result<Vec<Line>, FleetError> {
         // The API server may restart while a rollout goes on.
-        let silent = self.answered.map(|answered| now.duration_since(answered));
-        if !silent.is_some_and(|silent| may_answer_again(&error, silent)) {
+        let silence = self.answered.map(|answered| now.duration_since(answered));
+        if !silence.is_some_and(|silence| may_answer_again(&error, silence)) {
             return Err(error);
         }
         self.say("away", self.of_workload("waiting", error.to_string()), now);
@@ -179,7 +179,7 @@ impl RolloutFollower {
                 let line = line.with_streams(detail.status.held_streams());
                 self.say(&detail.held_key(), line, old.answered);
             }
-            (PodDrainResult::Over(_), _) => {
+            (PodDrainResult::Over, _) => {
                 let line = Line::new(&name, "over", format!("{name}: nothing holds it"));
                 self.say("over", line, old.answered);
             }

@@ -16,8 +16,8 @@ use laststream_http::url::is_loopback;
 pub(super) async fn config(access: &Access, lookup: Lookup<'_>) -> Result<Config, FleetError> {
     let Some(file) = kubeconfig(access, lookup)? else {
         // The service account of the pod that this process runs in.
-        let usual = usual_file(lookup);
-        return Config::incluster().map_err(|error| FleetError::of_pod(&error, usual));
+        let missing = default_path(lookup);
+        return Config::incluster().map_err(|error| FleetError::of_pod(&error, missing));
     };
     let contexts: Vec<String> = file.contexts.iter().map(|context| context.name.clone()).collect();
     let options = KubeConfigOptions {
@@ -87,13 +87,13 @@ fn kubeconfig(access: &Access, lookup: Lookup<'_>) -> Result<Option<Kubeconfig>,
         if files.peek().is_none() {
             return read(first).map(Some);
         }
-        let merged = files.try_fold(Kubeconfig::default(), |merged, path| {
-            merged.merge(read(path)?).map_err(|error| FleetError::of_kubeconfig(&error, &[]))
+        let kubeconfig = files.try_fold(Kubeconfig::default(), |kubeconfig, path| {
+            kubeconfig.merge(read(path)?).map_err(|error| FleetError::of_kubeconfig(&error, &[]))
         });
-        return merged.map(Some);
+        return kubeconfig.map(Some);
     }
-    let usual = usual_file(lookup);
-    if usual.exists() { read(&usual).map(Some) } else { Ok(None) }
+    let path = default_path(lookup);
+    if path.exists() { read(&path).map(Some) } else { Ok(None) }
 }
 
 /// Reads one file. An empty `current-context`, which kubectl writes if none is chosen, counts as
@@ -105,7 +105,7 @@ fn read(path: &Path) -> Result<Kubeconfig, FleetError> {
     Ok(file)
 }
 
-fn usual_file(lookup: Lookup<'_>) -> PathBuf {
+fn default_path(lookup: Lookup<'_>) -> PathBuf {
     let home = lookup(env_vars::HOME).map(PathBuf::from).unwrap_or_default();
     home.join(".kube").join("config")
 }

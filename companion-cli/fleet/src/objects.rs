@@ -52,25 +52,25 @@ impl Cluster {
     /// The API server cannot be asked.
     pub async fn objects(&self, everywhere: bool, root: &str) -> Result<Objects, FleetError> {
         let groups = self.groups().await?;
-        let own = (!everywhere).then(|| self.namespace());
-        let mut wanted: Vec<Wanted<'_>> = Vec::new();
+        let namespace = (!everywhere).then(|| self.namespace());
+        let mut lists: Vec<Wanted<'_>> = Vec::new();
         for kind in
             KINDS.iter().filter(|kind| groups.as_ref().is_none_or(|all| all.contains(kind.group)))
         {
-            wanted.push((*kind, own.filter(|_| kind.scope != Scope::Cluster), None));
-            if kind.scope == Scope::Mesh && own.is_some_and(|own| own != root) {
-                wanted.push((*kind, Some(root), None));
+            lists.push((*kind, namespace.filter(|_| kind.scope != Scope::Cluster), None));
+            if kind.scope == Scope::Mesh && namespace.is_some_and(|namespace| namespace != root) {
+                lists.push((*kind, Some(root), None));
             }
         }
-        wanted.extend(CONFIG_LABELS.map(|label| (CONFIG_MAPS, Some(root), Some(label))));
+        lists.extend(CONFIG_LABELS.map(|label| (CONFIG_MAPS, Some(root), Some(label))));
         let mut objects = Objects::default();
         let mut answers =
-            stream::iter(wanted).map(|wanted| self.listed_objects(wanted)).buffered(AT_A_TIME);
+            stream::iter(lists).map(|lists| self.listed_objects(lists)).buffered(AT_A_TIME);
         while let Some(answer) = answers.next().await {
             objects.add(answer)?;
         }
-        let named = named_config_maps(&objects.objects);
-        let mut answers = stream::iter(named)
+        let config_maps = named_config_maps(&objects.objects);
+        let mut answers = stream::iter(config_maps)
             .map(|(space, name)| async move { self.config_map(&space, &name).await })
             .buffered(AT_A_TIME);
         while let Some(answer) = answers.next().await {
@@ -140,16 +140,16 @@ pub fn trim_metadata(metadata: &mut Map<String, Value>) {
 
 /// Namespaces and names of the ConfigMaps that Gateways and pods name.
 fn named_config_maps(objects: &[Value]) -> BTreeSet<(String, String)> {
-    let mut named = BTreeSet::new();
+    let mut config_maps = BTreeSet::new();
     for object in objects {
         let parameters = &object["spec"]["infrastructure"]["parametersRef"];
         let of_gateway = parameters["name"].as_str().filter(|_| parameters["kind"] == "ConfigMap");
         let annotations = &object["spec"]["template"]["metadata"]["annotations"];
         let names = of_gateway.into_iter().chain(annotations[BOOTSTRAP].as_str());
         let space = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        named.extend(names.map(|name| (space.to_owned(), name.to_owned())));
+        config_maps.extend(names.map(|name| (space.to_owned(), name.to_owned())));
     }
-    named
+    config_maps
 }
 
 #[cfg(test)]

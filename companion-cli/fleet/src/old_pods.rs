@@ -20,8 +20,8 @@ pub(crate) struct LastStreamClock {
 pub(crate) enum PodDrainResult {
     /// Streams hold the pod's drain, or may hold it.
     Holds,
-    /// No stream has held the pod's drain for this time.
-    Over(Duration),
+    /// No stream holds the pod's drain.
+    Over,
     /// Its deadline or an operator ended the wait; this many streams are cut when its proxy ends.
     GaveUp(u64),
     /// Its streams are not known; the rollout waits until the pod has gone.
@@ -36,25 +36,25 @@ impl PodDrainResult {
         match self {
             Self::Holds | Self::Unknown => true,
             Self::GaveUp(streams) => streams > 0,
-            Self::Over(_) | Self::Lost => false,
+            Self::Over | Self::Lost => false,
         }
     }
 }
 
 fn ending(pod: &PodFacts, answer: &Answer, now: Timestamp) -> PodDrainResult {
     match answer {
-        _ if !pod.proxy_runs => PodDrainResult::Over(Duration::ZERO),
+        _ if !pod.proxy_runs => PodDrainResult::Over,
         Answer::Detail(detail) => {
             let status = &detail.status;
             if status.gave_up() {
                 status.held_streams().map_or_else(|| unknown(pod, now), PodDrainResult::GaveUp)
             } else if status.state == "drained" {
-                PodDrainResult::Over(Duration::from_millis(status.quiet_ms))
+                PodDrainResult::Over
             } else {
                 PodDrainResult::Holds
             }
         }
-        Answer::Unasked => PodDrainResult::Over(Duration::ZERO),
+        Answer::Unasked => PodDrainResult::Over,
         Answer::Stats(_) | Answer::Silent(_) => unknown(pod, now),
     }
 }
@@ -88,16 +88,16 @@ impl DrainResults {
         let ending = ending(pod, answer, now);
         match ending {
             PodDrainResult::Holds if serves(answer) && self.over.contains(&pod.uid) => {
-                return PodDrainResult::Over(Duration::ZERO);
+                return PodDrainResult::Over;
             }
-            PodDrainResult::Over(_) | PodDrainResult::GaveUp(0) => {
+            PodDrainResult::Over | PodDrainResult::GaveUp(0) => {
                 self.over.insert(pod.uid.clone());
             }
             PodDrainResult::Holds | PodDrainResult::GaveUp(_) => {
                 self.over.remove(&pod.uid);
             }
             PodDrainResult::Unknown | PodDrainResult::Lost if self.over.contains(&pod.uid) => {
-                return PodDrainResult::Over(Duration::ZERO);
+                return PodDrainResult::Over;
             }
             PodDrainResult::Unknown | PodDrainResult::Lost => {}
         }
@@ -118,7 +118,7 @@ impl LastStreamClock {
         if in_flight || status.late > 0 {
             self.with_streams.insert(uid.to_owned());
         }
-        let ended = match in_flight {
+        let end = match in_flight {
             true => Some(now),
             // The gate reports how long nothing has been in flight, at most since its drain began.
             false if self.with_streams.contains(uid) => {
@@ -126,7 +126,7 @@ impl LastStreamClock {
             }
             false => None,
         };
-        self.ended = self.ended.max(ended);
+        self.ended = self.ended.max(end);
     }
 
     /// The time at which the last stream ended; `None` if no stream was seen.
@@ -216,7 +216,7 @@ pub(super) mod tests {
             ("expired", None, PodDrainResult::Unknown),
             ("draining", Some(40), PodDrainResult::Holds),
             ("draining", None, PodDrainResult::Holds),
-            ("drained", None, PodDrainResult::Over(Duration::ZERO)),
+            ("drained", None, PodDrainResult::Over),
         ] {
             let answer = partial(state, active);
             assert_eq!(ending(&pod, &answer, Timestamp::MIN), expected, "{state} {active:?}");
@@ -256,7 +256,7 @@ pub(super) mod tests {
             endings.note(&pod, &before, now(0));
             for seconds in [1, 121] {
                 let ending = endings.note(&pod, &silent, now(seconds));
-                let is_over = matches!(ending, PodDrainResult::Over(_));
+                let is_over = matches!(ending, PodDrainResult::Over);
                 assert_eq!(is_over, over, "{before:?} {ending:?}");
             }
             endings.note(&pod, &answer("draining", 1, 0), now(2));
@@ -275,7 +275,7 @@ pub(super) mod tests {
         assert_eq!(of(true, &silent, 120), PodDrainResult::Unknown);
         assert_eq!(of(true, &silent, 121), PodDrainResult::Lost);
         assert!(PodDrainResult::Unknown.holds() && !PodDrainResult::Lost.holds());
-        assert_eq!(of(false, &silent, 121), PodDrainResult::Over(Duration::ZERO));
+        assert_eq!(of(false, &silent, 121), PodDrainResult::Over);
         assert_eq!(of(true, &answer("draining", 1, 0), 121), PodDrainResult::Holds, "it answers");
     }
 }

@@ -25,22 +25,22 @@ impl Cluster {
         mut keep: impl FnMut(K) -> T,
     ) -> Result<Vec<T>, FleetError> {
         let mut params = params.limit(PAGE);
-        let mut kept = Vec::new();
+        let mut results = Vec::new();
         let mut begun_again = false;
         loop {
             match self.repeat(call, || page(&params)).await {
                 Ok(page) => {
-                    kept.extend(page.items.into_iter().map(&mut keep));
+                    results.extend(page.items.into_iter().map(&mut keep));
                     params.continue_token = page.metadata.continue_.filter(|next| !next.is_empty());
                     if params.continue_token.is_none() {
-                        return Ok(kept);
+                        return Ok(results);
                     }
                 }
                 // The list took so long that its continue token has expired.
                 Err(FleetError::Api { status: 410, .. }) if !begun_again => {
                     begun_again = true;
                     params.continue_token = None;
-                    kept.clear();
+                    results.clear();
                 }
                 Err(error) => return Err(error),
             }

@@ -165,9 +165,9 @@ impl PodReport {
         self.class = if status.count == "unknown" { Class::HalfUpgraded } else { Class::Installed };
         self.state = Some(status.state.clone());
         self.count = Some(status.count.clone());
-        let late = status.late_counters.clone().filter(|_| !status.counts_all());
+        let counters = status.late_counters.clone().filter(|_| !status.counts_all());
         let in_words = || reason(&status.count).map(str::to_owned);
-        self.why = late.or_else(|| status.advice.clone()).or_else(in_words);
+        self.why = counters.or_else(|| status.advice.clone()).or_else(in_words);
         for scope in &status.scopes {
             let in_flight = self.in_flight.entry(scope.scope.clone()).or_default();
             *in_flight = in_flight.saturating_add(scope.in_flight);

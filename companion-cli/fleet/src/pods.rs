@@ -78,12 +78,13 @@ impl Cluster {
         mut keep: impl FnMut(PodFacts, Value) -> Option<T>,
     ) -> Result<Vec<T>, FleetError> {
         let params = params(selection, &fields(selection));
-        let own = (!selection.everywhere).then(|| self.namespace());
+        let namespace = (!selection.everywhere).then(|| self.namespace());
         let read = |pod: Value| {
             let facts = PodFacts::of(&Pod::deserialize(&pod).ok()?, selection.ports);
             if facts.terminating { None } else { keep(facts, pod) }
         };
-        let pods = self.values(Call::new("list", PODS.resource), PODS, own, params, read).await?;
+        let pods =
+            self.values(Call::new("list", PODS.resource), PODS, namespace, params, read).await?;
         Ok(pods.into_iter().flatten().collect())
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn of_kubeconfig(error: &KubeconfigError) -> String {
         }
         KubeconfigError::MissingClusterUrl => "the cluster has no `server`".to_owned(),
         KubeconfigError::ParseClusterUrl(error) => {
-            format!("the cluster's `server` is no address: {error}")
+            format!("the cluster's `server` is not an address: {error}")
         }
         KubeconfigError::LoadCertificateAuthority(error) => of_data("certificate-authority", error),
         KubeconfigError::LoadClientCertificate(error) => of_data("client-certificate", error),
@@ -58,7 +58,7 @@ pub(crate) fn of_tls(error: &RustlsTlsError) -> String {
         RustlsTlsError::NoValidNativeRootCA(_) => {
             "it has no certificate authority, and this machine has none either"
         }
-        RustlsTlsError::InvalidServerName(_) => "`tls-server-name` is no name of a host",
+        RustlsTlsError::InvalidServerName(_) => "`tls-server-name` is not the name of a host",
         _ => "the client certificate or its key is damaged",
     }
     .to_owned()
@@ -94,10 +94,10 @@ pub(crate) fn of_auth(error: &AuthError) -> String {
         }
         AuthError::MissingCommand => "`exec` has no `command`".to_owned(),
         AuthError::MalformedTokenExpirationDate(_) => {
-            "the time at which the token expires is no time in RFC 3339".to_owned()
+            "the time at which the token expires is not in RFC 3339".to_owned()
         }
         AuthError::UnrefreshableTokenResponse => {
-            "the program that `exec` names gives no token any more".to_owned()
+            "the program that `exec` names no longer gives a token".to_owned()
         }
         AuthError::ReadTokenFile(error, _) => {
             format!("the file that `tokenFile` names cannot be read: {error}")

@@ -132,9 +132,9 @@ impl Cluster {
 
     /// Asks these pods.
     pub async fn survey(&self, pods: Vec<PodFacts>, options: AskOptions) -> Survey {
-        let all = pods.len();
+        let count = pods.len();
         let proxies: Vec<PodFacts> = pods.into_iter().filter(|pod| pod.proxy.is_some()).collect();
-        let without_proxy = all - proxies.len();
+        let without_proxy = count - proxies.len();
         let mut answers = stream::iter(proxies)
             .map(|pod| async move {
                 let answer = self.answer(&pod, options).await;

@@ -87,11 +87,11 @@ impl PodWaits {
             Duration::ZERO => String::new(),
             _ => format!(" after {timeout}"),
         };
-        let late = |wait: &PodWait| {
+        let outcome = |wait: &PodWait| {
             let error = format!("its drain is not over{when}: {}", wait.progress());
             PodOutcome::failed(&wait.pod, error)
         };
-        self.waits.iter().map(late).collect()
+        self.waits.iter().map(outcome).collect()
     }
 }
 

@@ -90,7 +90,7 @@ fn from_prometheus(command: &Size, url: &str) -> Result<Measured, String> {
     let token = command.token_file.as_deref().map(|file| {
         let bytes = foreign::read_named(file, 64 << 10);
         let bytes = bytes.context(format_args!("cannot read `{}`", file.display()))?;
-        String::from_utf8(bytes).map_err(|_| format!("`{}` is no text", file.display()))
+        String::from_utf8(bytes).map_err(|_| format!("`{}` is not UTF-8", file.display()))
     });
     let token = token.transpose()?;
     let query = Query {

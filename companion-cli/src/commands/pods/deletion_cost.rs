@@ -2,8 +2,7 @@
 
 use clap::Args;
 use laststream_base::time_span::TimeSpan;
-use laststream_fleet::deletion_cost::Costs;
-use laststream_fleet::edits::Edit;
+use laststream_fleet::deletion_cost::{CostChange, Costs};
 use laststream_fleet::{AskOptions, Cluster, FleetError, GateQuery, Need, Survey};
 use laststream_gate::text::many;
 
@@ -91,8 +90,8 @@ async fn clear(
     printer: &Printer,
 ) -> Result<Exit, FleetError> {
     let (pods, missing) = command.fleet.listed(cluster).await?;
-    let edits = pods.iter().filter_map(Edit::clearing).collect();
-    write(edits, pods.len(), command, cluster, printer).await?;
+    let changes = pods.iter().filter_map(CostChange::removal).collect();
+    write(changes, pods.len(), command, cluster, printer).await?;
     Ok(ending_of_statistics(&Survey { missing, ..Survey::default() }, cluster, printer))
 }
 
@@ -107,32 +106,26 @@ async fn look(
     let survey = command.fleet.survey(cluster, options).await?;
     let look = costs.look(&survey.pods);
     look.warnings.iter().for_each(|warning| printer.warning(warning));
-    write(look.edits, survey.pods.len(), command, cluster, printer).await?;
+    write(look.changes, survey.pods.len(), command, cluster, printer).await?;
     let exit = ending_of_statistics(&survey, cluster, printer);
     Ok(if exit == Exit::Fine && look.is_incomplete { Exit::Negative } else { exit })
 }
 
 /// Writes the changes, and prints those that were written.
 async fn write(
-    edits: Vec<Edit>,
+    changes: Vec<CostChange>,
     pods: usize,
     command: &DeletionCost,
     cluster: &Cluster,
     printer: &Printer,
 ) -> Result<(), FleetError> {
     let (written, failure) = match command.dry_run {
-        true => (edits, None),
-        false => cluster.write(edits).await,
+        true => (changes, None),
+        false => cluster.write_costs(changes).await,
     };
-    for Edit { pod, words, fields, .. } in &written {
-        let mut json = serde_json::json!({
-            "namespace": pod.namespace, "pod": pod.name, "written": !command.dry_run,
-        });
-        for (name, value) in fields.as_object().into_iter().flatten() {
-            json[name] = value.clone();
-        }
-        let text = format!("{}: {words}", pod.path());
-        printer.answer(command.output, &json.to_string(), &text);
+    for change in &written {
+        let json = change.json(!command.dry_run).to_string();
+        printer.answer(command.output, &json, &change.text());
     }
     if written.is_empty() && failure.is_none() && (command.once || command.clear) {
         printer.status_line(&format!("{}, nothing to write", many(pods as u64, "pod")));
