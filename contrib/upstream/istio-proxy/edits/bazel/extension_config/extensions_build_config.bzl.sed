@@ -1,2 +1,0 @@
-/^    "envoy.filters.http.lua":/a\
-    "envoy.filters.http.match_delegate":                "//source/extensions/filters/http/match_delegate:config",
