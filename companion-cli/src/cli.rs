@@ -1,11 +1,14 @@
 //! The list of commands. Each has its arguments and its help in its own file under `commands`.
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use laststream_hook::exec::Exec;
+use laststream_hook::install::Install;
+use laststream_hook::wait::Prestop;
 
 use crate::commands::pods::{deletion_cost, rollout};
 use crate::commands::{
-    build, completions, config, demo, drain, envoy, exec, guarded, inspect, install, lint, man,
-    module, push, render, run, size, status, streams, version, wait,
+    build, completions, config, demo, drain, envoy, guarded, inspect, lint, man, module, push,
+    render, run, size, status, streams, version, wait,
 };
 use crate::overview;
 
@@ -58,16 +61,16 @@ pub(crate) enum Command {
     /// Finds or downloads an Envoy for this machine.
     #[command(subcommand)]
     Envoy(envoy::Envoy),
-    Exec(Box<exec::Exec>),
+    Exec(Box<Exec>),
     #[command(hide = true)]
     Guarded(guarded::Guarded),
     Inspect(Box<inspect::Inspect>),
     #[command(hide = true)]
-    Install(install::Install),
+    Install(Install),
     Lint(Box<lint::Lint>),
     Man(man::Man),
     Module(module::Module),
-    Prestop(wait::Prestop),
+    Prestop(Prestop),
     Push(Box<push::Push>),
     /// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
     Render(Box<render::Render>),

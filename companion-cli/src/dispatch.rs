@@ -1,30 +1,24 @@
-//! Runs one command: the handlers of signals before it, its exit code after it.
+//! Runs one command.
 
-use laststream_base::children;
+use laststream_hook::{Conduct, exec, install};
 
 use crate::cli::{Arguments, Command};
 use crate::commands::{
-    Ended, Exit, Printer, build, completions, config, demo, drain, envoy, exec, guarded, inspect,
-    install, lint, man, module, pods, push, render, run, size, status, streams, version, wait,
+    Ended, Exit, Printer, build, completions, config, demo, drain, envoy, guarded, inspect, lint,
+    man, module, pods, push, render, run, size, status, streams, version, wait,
 };
 
 /// Runs the command, and ends the programs that it started.
 pub(crate) fn run(arguments: Arguments) -> Exit {
-    let is_verdict = is_verdict(&arguments.command);
-    let printer = &if is_verdict { Printer::of_verdicts() } else { Printer::default() };
-    if ends_at_signals(&arguments.command)
-        && let Err(error) = children::end_at_signals()
-    {
-        return printer.failure(format!("signals cannot be handled: {error}").into());
-    }
-    let exit = run_command(arguments, printer).unwrap_or_else(|error| printer.failure(error));
-    children::end();
-    exit
+    let conduct = Conduct {
+        is_verdict: is_verdict(&arguments.command),
+        ends_at_signals: ends_at_signals(&arguments.command),
+    };
+    laststream_hook::run(conduct, |printer| run_command(arguments, printer))
 }
 
-/// Signals have no default action in process 1 of a container, so every command needs handlers.
-/// `exec` has its own; `guarded` becomes another program, which would lose the handlers. Other
-/// commands with their own handlers call `leave_signals` when these are in place.
+/// `exec` has its own handlers; `guarded` becomes another program, which would lose the handlers. Other commands
+/// with their own handlers call `leave_signals` when these are in place.
 fn ends_at_signals(command: &Command) -> bool {
     !matches!(command, Command::Exec(_) | Command::Guarded(_))
 }
@@ -60,7 +54,7 @@ fn run_command(arguments: Arguments, printer: &Printer) -> Ended {
         Command::Lint(command) => lint::run(&command, printer),
         Command::Man(command) => man::run(&command, Arguments::shown()),
         Command::Module(command) => module::run(&command, printer),
-        Command::Prestop(command) => wait::run_prestop(&command, printer),
+        Command::Prestop(command) => laststream_hook::wait::run_prestop(&command, printer),
         Command::Push(command) => push::run(*command, printer),
         Command::Render(command) => render::run(&command, printer),
         Command::Rollout(command) => pods::rollout::run(&command, printer),

@@ -16,9 +16,8 @@ mod screen;
 
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
-use laststream_base::visible;
+use laststream_hook::print_usage;
 
 use crate::cli::Arguments;
 use crate::commands::{Exit, Printer};
@@ -53,22 +52,15 @@ fn complete(printer: &Printer) -> Exit {
     Exit::Fine
 }
 
-/// clap reports `--help` and `--version` as errors, but they are output.
 fn usage(error: &clap::Error, called_as: CalledAs, printer: &Printer) -> Exit {
     let text = called_as.help(error.render().ansi().to_string());
     let name = std::env::args_os().nth(1).unwrap_or_default();
     let way_out = overview::way_out(&name.to_string_lossy());
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            printer.coloured(&text);
-            Exit::Fine
-        }
-        _ => {
-            match way_out {
-                Some(way_out) => printer.error(&way_out),
-                None => printer.stderr_verbatim(visible::coloured(&text).trim_end()),
-            }
+    match way_out.filter(|_| error.use_stderr()) {
+        Some(way_out) => {
+            printer.error(&way_out);
             Exit::Usage
         }
+        None => print_usage(error.kind(), &text, printer),
     }
 }

@@ -7,6 +7,7 @@ use std::ops::{Add, Sub};
 use std::str::FromStr;
 use std::time::Duration;
 
+#[cfg(feature = "formats")]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer};
@@ -122,6 +123,7 @@ impl<'de> Deserialize<'de> for TimeSpan {
     }
 }
 
+#[cfg(feature = "formats")]
 impl JsonSchema for TimeSpan {
     fn schema_name() -> Cow<'static, str> {
         "TimeSpan".into()

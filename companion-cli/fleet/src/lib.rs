@@ -15,6 +15,7 @@ mod cost_writes;
 mod cut_pods;
 pub mod deletion_cost;
 pub mod drains;
+pub mod durations;
 mod error;
 pub mod follower;
 mod forward;

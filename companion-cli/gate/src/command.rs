@@ -2,12 +2,12 @@
 //! the gate and for one that reaches it through the Kubernetes API.
 
 use http::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::answer::{GateAnswer, read};
 use super::bodies::Outcome;
-use super::client::{GateAnswer, read};
 use super::error::GateError;
 use super::http::Response;
-use laststream_http::url::escaped;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DrainCommand {
@@ -29,7 +29,9 @@ impl DrainCommand {
     pub fn path(&self) -> String {
         match self {
             Self::Begin | Self::Cancel => "/drain".to_owned(),
-            Self::Force(reason) => format!("/force?reason={}", escaped(reason)),
+            Self::Force(reason) => {
+                format!("/force?reason={}", utf8_percent_encode(reason, NON_ALPHANUMERIC))
+            }
         }
     }
 

@@ -3,25 +3,24 @@
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
 
 mod address;
+mod answer;
 mod bodies;
 mod client;
 mod command;
-pub mod durations;
 mod error;
-pub mod exec;
 mod http;
-pub mod install;
 mod secret;
 pub mod text;
 mod wait;
 
 pub use address::{Address, NotAnAddress, from_vars};
+pub use answer::GateAnswer;
 pub use bodies::{Ends, Outcome, Scope, Status, Stream, Streams, counts_all, is_open};
-pub use client::{Gate, GateAnswer, Signal, status_path, streams_path};
+pub use client::{Gate, Signal, status_path, streams_path};
 pub use command::DrainCommand;
 pub use error::GateError;
-pub use http::{Http, Response};
-pub use laststream_http::Secret;
+pub use http::{Response, request};
+pub use laststream_base::secret::Secret;
 pub use secret::secret;
 pub use wait::{Wait, WaitAnswer, WaitEnd, wait};
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use laststream_base::causes::Context as _;
 use laststream_base::env_vars::{LASTSTREAM_SECRET, Lookup};
 use laststream_base::foreign;
-use laststream_http::Secret;
+use laststream_base::secret::Secret;
 
 /// The size limit of the file, which is more than any header may hold.
 const LONGEST: u64 = 64 << 10;

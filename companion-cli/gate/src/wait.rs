@@ -4,8 +4,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::answer::GateAnswer;
 use super::bodies::Outcome;
-use super::client::{Gate, GateAnswer};
+use super::client::Gate;
 use super::error::GateError;
 
 /// The longest time that the gate holds one request. A VM that dies meanwhile is noticed after it.

@@ -4,11 +4,11 @@
 
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
 
+mod basic;
 mod error;
 pub mod mask;
 pub mod redirect;
 pub mod retry;
-mod secret;
 mod tls;
 pub mod url;
 
@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, HeaderValue, Method};
 use reqwest::blocking;
 
+pub use basic::basic;
 pub use error::HttpError;
-pub use secret::Secret;
+pub use laststream_base::secret::Secret;
 pub use tls::{Tls, Trust};
 use url::Url;
 

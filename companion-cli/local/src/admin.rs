@@ -8,8 +8,10 @@ use std::time::Duration;
 use http::Method;
 use serde_json::Value;
 
-use laststream_gate::{Http, Response};
+use laststream_gate::Response;
 use laststream_http::Route;
+
+use crate::http::Http;
 
 /// The time limit for an answer. Envoy answers at once, unless it is dead or very busy.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -6,6 +6,7 @@
 mod admin;
 pub mod demo;
 pub mod envoy;
+mod http;
 mod log;
 mod process;
 pub mod run;

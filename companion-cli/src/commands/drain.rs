@@ -2,9 +2,9 @@
 
 use clap::Args;
 use laststream_gate::{DrainCommand, text};
+use laststream_hook::gate_args::GateArgs;
 
 use crate::args::pods::PodArgs;
-use crate::commands::gate_args::GateArgs;
 use crate::commands::pods::drain as many;
 use crate::commands::{Ended, Exit, Output, Printer};
 

@@ -6,8 +6,8 @@ use clap::Args;
 use laststream_base::causes::Context as _;
 use laststream_base::foreign;
 use laststream_base::time_span::TimeSpan;
-use laststream_gate::durations::prometheus::{Query, is_address};
-use laststream_gate::durations::{Measured, page, unit};
+use laststream_fleet::durations::prometheus::{Query, is_address};
+use laststream_fleet::durations::{Measured, page, unit};
 use laststream_policy::{Sizing, drain_sizing};
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use laststream_gate::{Gate, is_open, text};
+use laststream_hook::gate_args::{EXIT_CODES, GateArgs, error_text, failed};
 
-use crate::commands::gate_args::{EXIT_CODES, GateArgs, error_text, failed};
 use crate::commands::pods::status::{self as many, StatusArgs};
 use crate::commands::{Ended, Exit, FleetOutput, Printer, misused};
 use crate::screen::{Screen, can_redraw};

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use laststream_gate::text;
+use laststream_hook::gate_args::{EXIT_CODES, GateArgs};
 
-use crate::commands::gate_args::{EXIT_CODES, GateArgs};
 use crate::commands::pods::streams::{self as many, StreamsArgs};
 use crate::commands::{Ended, Exit, Printer};
 

@@ -156,7 +156,7 @@ fn a_gate_that_does_not_answer_at_once_is_not_bypassed() -> Outcome {
     Ok(())
 }
 
-const FORCE: &str = "POST /force?reason=laststream%20exec:%20the%20command%20has%20ended%2C%20\
+const FORCE: &str = "POST /force?reason=laststream%20exec%3A%20the%20command%20has%20ended%2C%20\
                      and%20so%20has%20the%20time%20for%20its%20streams";
 
 #[test]

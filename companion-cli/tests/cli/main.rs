@@ -11,6 +11,7 @@ mod images;
 mod modules;
 mod registry;
 mod render;
+mod same;
 mod secrets;
 mod size;
 mod support;

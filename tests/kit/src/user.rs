@@ -14,17 +14,28 @@ use crate::command::{CommandOutput, run, run_with_input};
 use crate::process::guarded;
 use crate::{Context as _, Error, Outcome, workspace};
 
-static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+type Built = OnceLock<Result<PathBuf, String>>;
 
 /// The path of the program. Cargo gives it only to the tests of `companion-cli`, as
 /// `CARGO_BIN_EXE_laststream`. For all other tests `cargo build` builds it, with the settings of
 /// the tests.
 pub fn laststream() -> Outcome<&'static Path> {
-    let built = BINARY.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    static LASTSTREAM: Built = Built::new();
+    program("laststream", &LASTSTREAM)
+}
+
+/// The small program for stop hooks and Jobs, in the same way.
+pub fn hook() -> Outcome<&'static Path> {
+    static HOOK: Built = Built::new();
+    program("laststream-hook", &HOOK)
+}
+
+fn program(name: &str, built: &'static Built) -> Outcome<&'static Path> {
+    let built = built.get_or_init(|| build(name).map_err(|error| format!("{error:#}")));
     built.as_deref().map_err(Error::msg)
 }
 
-fn build() -> Outcome<PathBuf> {
+fn build(program: &str) -> Outcome<PathBuf> {
     let this = std::env::current_exe()?;
     let profile = this
         .parent()
@@ -33,7 +44,7 @@ fn build() -> Outcome<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace());
     // Without `--package`, dependencies have the features that the tests have compiled them with.
-    command.args(["build", "--quiet", "--bin", "laststream"]);
+    command.args(["build", "--quiet", "--bin", program]);
     command
         .args(["--message-format", "json-render-diagnostics", "--target-dir"])
         .arg(profile.parent().context("no target folder")?);

@@ -10,7 +10,8 @@ use super::app::App;
 use super::clock::Clock;
 use super::record::Actor;
 use super::times::Times;
-use laststream_gate::{GateError, Http, Outcome, Response};
+use crate::http::Http;
+use laststream_gate::{GateError, Outcome, Response};
 
 /// The time limit of `pilot-agent wait` for a single request.
 const ASK: Duration = Duration::from_millis(500);

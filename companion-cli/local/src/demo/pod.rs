@@ -16,8 +16,8 @@ use super::lane::{EndedBy, Lane};
 use super::proxy::{Proxy, Starter};
 use super::record::Actor;
 use super::times::Times;
+use crate::http::Http;
 use laststream_base::causes::Context as _;
-use laststream_gate::Http;
 use laststream_http::Route;
 
 pub(super) struct Pod {

@@ -16,7 +16,8 @@ use super::app::App;
 use super::bootstrap;
 use super::clock::Clock;
 use super::proxy::{Proxy, Starter};
-use laststream_gate::{GateError, Http};
+use crate::http::Http;
+use laststream_gate::GateError;
 use laststream_http::Route;
 
 const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);

@@ -17,7 +17,8 @@ use super::record::{Actor, LaneMark, News, Record, seconds};
 use super::scheme::{Scheme, SchemeStage};
 use super::times::Times;
 use super::{Settings, gateway};
-use laststream_gate::{Http, Response};
+use crate::http::Http;
+use laststream_gate::Response;
 
 /// The pods and gateways that run before the requests are sent.
 pub(super) struct Stage {

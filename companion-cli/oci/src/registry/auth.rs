@@ -13,8 +13,8 @@ use super::credentials::{FoundLogin, Login, Secret};
 use super::error::RegistryError;
 use super::error_text::ErrorText;
 use super::response::RegistryResponse;
-use laststream_http::Request;
 use laststream_http::url::Url;
+use laststream_http::{Request, basic};
 
 /// The limit for a token server's response in bytes.
 const LARGEST_TOKEN: u64 = 1 << 20;
@@ -107,7 +107,7 @@ impl Registry<'_> {
                     Authorization { header, is_fixed: false }
                 }
                 (Some(Challenge::Basic), Some(Login::Password { username, password })) => {
-                    Authorization { header: Secret::basic(username, password), is_fixed: true }
+                    Authorization { header: basic(username, password), is_fixed: true }
                 }
                 _ => return Ok(None),
             };

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use laststream_http::Secret;
+use laststream_http::basic;
 
 use crate::image::{Reference, is_docker_hub};
 use laststream_base::env_vars::{
@@ -41,11 +42,11 @@ impl Login {
     /// The value of an `Authorization` header.
     pub(super) fn basic(&self) -> Secret {
         match self {
-            Self::Password { username, password } => Secret::basic(username, password),
+            Self::Password { username, password } => basic(username, password),
             Self::IdentityToken { username, token } if username.is_empty() => {
-                Secret::basic(TOKEN_USER, token)
+                basic(TOKEN_USER, token)
             }
-            Self::IdentityToken { username, token } => Secret::basic(username, token),
+            Self::IdentityToken { username, token } => basic(username, token),
         }
     }
 }

@@ -6,13 +6,13 @@ use clap::Args;
 use laststream_base::env_vars;
 use laststream_gate::{self as gate, Address, Gate, GateError};
 
-use crate::commands::{Failure, misused};
+use crate::{Failure, misused};
 
-pub(super) const EXIT_CODES: &str =
+pub const EXIT_CODES: &str =
     "Exit codes: 0 success, 2 the gate cannot be asked, or refuses, 64 wrong arguments.";
 
 #[derive(Debug, Args)]
-pub(super) struct GateArgs {
+pub struct GateArgs {
     /// The address of the gate [default: LASTSTREAM_GATE, else http://127.0.0.1:16091]
     #[arg(long, value_name = "URL")]
     gate: Option<Address>,
@@ -24,7 +24,7 @@ pub(super) struct GateArgs {
 
 impl GateArgs {
     /// Rejects the options of one gate, because a command for many pods contradicts them.
-    pub(super) fn refuse(&self) -> Result<(), Failure> {
+    pub fn refuse(&self) -> Result<(), Failure> {
         if self.gate.is_none() && self.secret_file.is_none() {
             return Ok(());
         }
@@ -34,7 +34,7 @@ impl GateArgs {
         ))
     }
 
-    pub(super) fn gate(&self) -> Result<Gate, Failure> {
+    pub fn gate(&self) -> Result<Gate, Failure> {
         let address = match &self.gate {
             Some(address) => address.clone(),
             None => gate::from_vars(&env_vars::of_process)
@@ -44,16 +44,13 @@ impl GateArgs {
         Ok(Gate::new(address, secret))
     }
 
-    pub(super) fn ask<T>(
-        &self,
-        ask: impl FnOnce(&Gate) -> Result<T, GateError>,
-    ) -> Result<T, Failure> {
+    pub fn ask<T>(&self, ask: impl FnOnce(&Gate) -> Result<T, GateError>) -> Result<T, Failure> {
         let gate = self.gate()?;
         Ok(ask(&gate).map_err(|error| failed(&gate, &error))?)
     }
 }
 
-pub(super) fn error_text(gate: &Gate, error: &GateError) -> String {
+pub fn error_text(gate: &Gate, error: &GateError) -> String {
     let outcome = match error {
         GateError::Forbidden(_) | GateError::Rejected(_) => "answers, but",
         _ => "cannot be asked:",
@@ -62,12 +59,12 @@ pub(super) fn error_text(gate: &Gate, error: &GateError) -> String {
 }
 
 /// The error that ends a command.
-pub(super) fn failed(gate: &Gate, error: &GateError) -> String {
+pub fn failed(gate: &Gate, error: &GateError) -> String {
     error_text(gate, error) + way_out(error)
 }
 
 /// The ways to another gate, if none is at the address.
-pub(super) fn way_out(error: &GateError) -> &'static str {
+pub fn way_out(error: &GateError) -> &'static str {
     if error.is_absence() {
         "; for pods, name them or their namespace (`laststream status -n NAMESPACE`), or run \
          `kubectl port-forward POD 16091`; for an Envoy on this machine, name its gate with \

@@ -1,24 +1,56 @@
-//! Copies the running program into a folder, so that another image can use it.
+//! `install`: copies the running program into a folder, so that another image can use it.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _, Seek as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use laststream_base::causes::Context as _;
 
+use crate::{Ended, Exit, Printer};
+
+/// The name of the copy, whichever of the two programs it is.
 const NAME: &str = "laststream";
 
+/// Copies this program into a folder and prints the path of the copy. For an init container with a
+/// volume that the other containers mount.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  laststream install /tools\n\nExit codes: 0 done, 2 there is no copy, \
+        64 wrong arguments."
+)]
+pub struct Install {
+    /// The folder to copy to.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Runs `install`.
+///
+/// # Errors
+/// There is no copy.
+pub fn run(command: &Install, printer: &Printer) -> Ended {
+    let installed = install(&command.folder)?;
+    if installed.needs_libraries {
+        printer.warning(
+            &"this build of laststream needs the C library of this image; a static one runs in \
+            every image",
+        );
+    }
+    printer.stdout(&installed.path.display().to_string());
+    Ok(Exit::Fine)
+}
+
 /// A copy of this program.
-#[derive(Debug)]
-pub struct Installed {
-    pub path: PathBuf,
+struct Installed {
+    path: PathBuf,
     /// Whether it needs libraries that the other image may not have.
-    pub needs_libraries: bool,
+    needs_libraries: bool,
 }
 
 /// Copies this program into the folder. An older copy is replaced atomically, even while it runs.
-pub fn install(folder: &Path) -> Result<Installed, String> {
+fn install(folder: &Path) -> Result<Installed, String> {
     if !folder.is_dir() {
         let folder = folder.display();
         return Err(format!("`{folder}` is not a folder: create it, or mount a volume there"));

@@ -4,15 +4,15 @@
 use std::time::{Duration, Instant};
 
 use http::Method;
+use laststream_gate::{DrainCommand, GateError, Signal, request};
 
 use super::{ExecContext, ready};
-use crate::{DrainCommand, GateError, Signal};
 
 const INTERVAL: Duration = Duration::from_millis(200);
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// The time limit for the gate's first answer. Envoy needs longer with many clusters, so the limit
 /// doubles after each time-out.
-const FIRST_PATIENCE: Duration = Duration::from_secs(5);
+const FIRST_TIME_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) enum Ending {
     Done,
@@ -29,10 +29,10 @@ pub(super) fn end(stage: &mut ExecContext<'_>, until: Instant) -> Ending {
 }
 
 fn request_end(stage: &mut ExecContext<'_>, until: Instant) -> Result<(), Ending> {
-    let mut limit = FIRST_PATIENCE;
+    let mut limit = FIRST_TIME_LIMIT;
     let by_gate = loop {
         let time_left = until.saturating_duration_since(Instant::now());
-        match stage.gate.quit_within(limit.min(time_left).max(PATIENCE)) {
+        match stage.gate.quit_within(limit.min(time_left).max(TIME_LIMIT)) {
             Ok(Signal::Passed) => return Ok(()),
             Ok(Signal::Refused(_)) if !time_left.is_zero() => {}
             // The gate is there, and has not yet let the signal pass.
@@ -46,7 +46,7 @@ fn request_end(stage: &mut ExecContext<'_>, until: Instant) -> Result<(), Ending
         }
     };
     let url = stage.plan.quit_url.with("");
-    let Err(by_url) = post(stage, &url) else { return Ok(()) };
+    let Err(by_url) = post(&url) else { return Ok(()) };
     // Without a listener at the quit URL, only the gate can end the proxy.
     let reason = "laststream exec: the command has ended, and so has the time for its streams";
     let forced = stage.gate.command(&DrainCommand::Force(reason.to_owned()));
@@ -59,8 +59,8 @@ fn request_end(stage: &mut ExecContext<'_>, until: Instant) -> Result<(), Ending
     }
 }
 
-fn post(stage: &ExecContext<'_>, url: &str) -> Result<(), String> {
-    match stage.http.request(Method::POST, url, &[], PATIENCE) {
+fn post(url: &str) -> Result<(), String> {
+    match request(Method::POST, url, &[], TIME_LIMIT) {
         Ok(response) if (200..300).contains(&response.status) => Ok(()),
         Ok(response) => Err(format!("status {}", response.status)),
         Err(error) if error.may_have_arrived() => Ok(()), // the proxy ends before it answers

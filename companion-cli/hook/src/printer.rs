@@ -13,13 +13,13 @@ use laststream_base::progress::Progress;
 use laststream_base::visible;
 use serde::Serialize;
 
-use crate::commands::{Exit, Failure, Output};
+use crate::{Exit, Failure, Output};
 
 /// The time from one line on the progress of a download to the next.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Prints. Colours appear on terminals only, and NO_COLOR is respected.
-pub(crate) struct Printer {
+pub struct Printer {
     /// The exit code if the reader of the output closes the pipe.
     at_closed_pipe: Exit,
     /// The time when the last work began, or its last progress was printed.
@@ -35,34 +35,34 @@ impl Default for Printer {
 impl Printer {
     /// For a command whose exit code is a verdict: if the reader closes the pipe, there is no
     /// verdict.
-    pub(crate) fn of_verdicts() -> Self {
+    pub fn of_verdicts() -> Self {
         // like a program that SIGPIPE ends
         Self { at_closed_pipe: Exit::Child(141), ..Self::default() }
     }
 
     /// The result of a command as text, on standard output.
-    pub(crate) fn stdout(&self, text: &str) {
+    pub fn stdout(&self, text: &str) {
         self.stdout_verbatim(&visible::text(text));
     }
 
     /// The result of a command as text, with this program's own colours.
-    pub(crate) fn coloured(&self, text: &str) {
+    pub fn coloured(&self, text: &str) {
         self.stdout_verbatim(&visible::coloured(text));
     }
 
     /// JSON, on standard output. Characters that steer a terminal are written as JSON escapes, so
     /// the value is the same.
-    pub(crate) fn json(&self, json: &str) {
+    pub fn json(&self, json: &str) {
         self.stdout_verbatim(&visible::json(json));
     }
 
     /// A value as indented JSON, on standard output.
-    pub(crate) fn value(&self, value: &impl Serialize) {
+    pub fn value(&self, value: &impl Serialize) {
         self.json(&format!("{:#}", serde_json::json!(value)));
     }
 
     /// A result in the form that was asked for.
-    pub(crate) fn result(&self, output: Output, value: &impl Serialize, text: &str) {
+    pub fn result(&self, output: Output, value: &impl Serialize, text: &str) {
         match output {
             Output::Json => self.value(value),
             Output::Text => self.stdout(text),
@@ -70,7 +70,7 @@ impl Printer {
     }
 
     /// A result, or the JSON that another program has written.
-    pub(crate) fn answer(&self, output: Output, json: &str, text: &str) {
+    pub fn answer(&self, output: Output, json: &str, text: &str) {
         match output {
             Output::Json => self.json(json),
             Output::Text => self.stdout(text),
@@ -78,14 +78,14 @@ impl Printer {
     }
 
     /// Replaces the last `before` lines on the terminal.
-    pub(crate) fn redraw(&self, before: usize, lines: &[String]) {
+    pub fn redraw(&self, before: usize, lines: &[String]) {
         let back = if before > 0 { format!("\u{1b}[{before}A") } else { String::new() };
         let lines: Vec<_> = lines.iter().map(|line| visible::line(line)).collect();
         self.stdout_verbatim(&format!("{back}\r\u{1b}[J{}\n", lines.join("\n")));
     }
 
     /// The content of a file, unchanged: a rendered manifest, a shell script.
-    pub(crate) fn stdout_verbatim(&self, text: &str) {
+    pub fn stdout_verbatim(&self, text: &str) {
         let mut out = anstream::stdout().lock();
         let result =
             if text.ends_with('\n') { write!(out, "{text}") } else { writeln!(out, "{text}") };
@@ -93,7 +93,7 @@ impl Printer {
     }
 
     /// A binary file, unchanged.
-    pub(crate) fn stdout_bytes(&self, bytes: &[u8]) {
+    pub fn stdout_bytes(&self, bytes: &[u8]) {
         let mut out = io::stdout().lock();
         self.ended(out.write_all(bytes).and_then(|()| out.flush()));
     }
@@ -111,12 +111,12 @@ impl Printer {
     }
 
     /// A status line, on standard error.
-    pub(crate) fn status_line(&self, line: &str) {
+    pub fn status_line(&self, line: &str) {
         self.print_message("", &line);
     }
 
     /// Asks a question on the terminal. Only `y` and `yes` confirm.
-    pub(crate) fn confirm(&self, question: &str) -> bool {
+    pub fn confirm(&self, question: &str) -> bool {
         // there is no place to report that standard error is closed
         let _ = write!(anstream::stderr().lock(), "{} [y/N] ", visible::text(question));
         let mut answer = String::new();
@@ -125,22 +125,22 @@ impl Printer {
     }
 
     /// A line that this program composed, with its own colours and cursor movements.
-    pub(crate) fn stderr_verbatim(&self, line: &str) {
+    pub fn stderr_verbatim(&self, line: &str) {
         // there is no place to report that standard error is closed
         let _ = writeln!(anstream::stderr().lock(), "{line}");
     }
 
-    pub(crate) fn error(&self, error: &dyn Display) {
+    pub fn error(&self, error: &dyn Display) {
         self.print_message("\u{1b}[1;31merror\u{1b}[0m: ", error);
     }
 
     /// The error that ends a command.
-    pub(crate) fn failure(&self, Failure { exit, text }: Failure) -> Exit {
+    pub fn failure(&self, Failure { exit, text }: Failure) -> Exit {
         text.iter().for_each(|text| self.error(text));
         exit
     }
 
-    pub(crate) fn warning(&self, warning: &dyn Display) {
+    pub fn warning(&self, warning: &dyn Display) {
         self.print_message("\u{1b}[1;33mwarning\u{1b}[0m: ", warning);
     }
 

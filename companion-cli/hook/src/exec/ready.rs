@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use http::Method;
+use laststream_gate::{GateError, request};
 
 use super::ExecContext;
-use crate::{GateError, Http};
 
 const INTERVAL: Duration = Duration::from_millis(100);
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// The time after which a wait is reported.
 const LONG: Duration = Duration::from_secs(2);
 
@@ -58,10 +58,9 @@ pub(super) fn is_gone(stage: &ExecContext<'_>) -> bool {
 }
 
 fn probe_ready_urls(stage: &ExecContext<'_>) -> Vec<Result<u16, GateError>> {
-    let status = |http: &Http, url: &str| {
-        http.request(Method::GET, url, &[], PATIENCE).map(|response| response.status)
-    };
-    stage.plan.ready_url.iter().map(|address| status(&stage.http, &address.with(""))).collect()
+    let status =
+        |url: &str| request(Method::GET, url, &[], TIME_LIMIT).map(|response| response.status);
+    stage.plan.ready_url.iter().map(|address| status(&address.with(""))).collect()
 }
 
 fn describe(stage: &ExecContext<'_>, answers: &[Result<u16, GateError>]) -> String {

@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-
 /// A password or token. Only [`Secret::reveal`] shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -13,14 +10,6 @@ impl Secret {
     /// Wraps a text, so that it is not shown.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
-    }
-
-    /// A user name and a password as the value of an `Authorization` header.
-    pub fn basic(username: &str, password: &Self) -> Self {
-        Self::new(format!(
-            "Basic {}",
-            BASE64_STANDARD.encode(format!("{username}:{}", password.reveal()))
-        ))
     }
 
     /// The text itself, for the request that needs it.

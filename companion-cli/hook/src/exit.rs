@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     Fine,
     /// The answer is no: a finding, a time-out, streams that were cut.
     Negative,
@@ -16,7 +16,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    pub(crate) fn code(self) -> u8 {
+    pub fn code(self) -> u8 {
         match self {
             Self::Fine => 0,
             Self::Negative => 1,
@@ -28,13 +28,13 @@ impl Exit {
 }
 
 /// How a command ends.
-pub(crate) type Ended = Result<Exit, Failure>;
+pub type Ended = Result<Exit, Failure>;
 
 /// Why a command ends early. `commands::run` prints it.
-pub(crate) struct Failure {
-    pub(crate) exit: Exit,
+pub struct Failure {
+    pub exit: Exit,
     /// `None` if it has been printed already.
-    pub(crate) text: Option<String>,
+    pub text: Option<String>,
 }
 
 /// The work could not be done.
@@ -45,11 +45,11 @@ impl<E: Display> From<E> for Failure {
 }
 
 /// Arguments that do not go together, or mean nothing.
-pub(crate) fn misused(why: impl Display) -> Failure {
+pub fn misused(why: impl Display) -> Failure {
     Failure { exit: Exit::Usage, ..why.into() }
 }
 
 /// An error that has been printed.
-pub(crate) fn printed(exit: Exit) -> Failure {
+pub fn printed(exit: Exit) -> Failure {
     Failure { exit, text: None }
 }

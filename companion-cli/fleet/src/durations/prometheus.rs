@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use url::form_urlencoded;
 
 use super::histogram::Histogram;
 use super::{CONNECTION_MANAGER, METRICS, Measured, OWN, unit};
@@ -13,7 +12,7 @@ use laststream_http::url::Url;
 use laststream_http::{Client, Limits, Request, Route, Secret, Settings, Trust};
 
 /// The time limit of a query; Prometheus itself gives up after two minutes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(10);
 const LONGEST: u64 = 16 << 20;
 
@@ -30,7 +29,7 @@ pub struct Query<'q> {
 
 impl Query<'_> {
     pub fn measure(&self) -> Result<Measured, String> {
-        let limits = Limits { connect: CONNECT, silence: PATIENCE, request: PATIENCE };
+        let limits = Limits { connect: CONNECT, silence: TIME_LIMIT, request: TIME_LIMIT };
         let (trust, route) = (Trust::default(), Route::with_proxy(true));
         let client = Client::new(Settings { trust, route, keeps_connections: true, limits });
         let metrics = self.metric.map_or(METRICS.to_vec(), |name| vec![name]);
@@ -73,10 +72,10 @@ impl Query<'_> {
 
     /// The answer to an instant query.
     fn ask(&self, client: &Client, expression: &str) -> Result<Value, String> {
-        let query: String = form_urlencoded::byte_serialize(expression.as_bytes()).collect();
         let base = self.url.trim_end_matches('/');
-        let url = Url::parse(&format!("{base}/api/v1/query?query={query}"))
-            .ok_or("this is no address of a Prometheus")?;
+        let url = Url::parse(&format!("{base}/api/v1/query"))
+            .ok_or("this is no address of a Prometheus")?
+            .with("query", expression);
         let authorization = self.token.map(|token| Secret::new(format!("Bearer {token}")));
         let authorization = authorization.as_ref();
         let request = Request { authorization, ..Request::get(&url) };

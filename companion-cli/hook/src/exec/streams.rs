@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use laststream_filter::config::wire::Scope;
+use laststream_gate::{GateError, Status};
 
 use super::{ExecContext, ready};
-use crate::{GateError, Status};
 
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The quiet period: nothing may be in flight, and nothing begin, for this time, because a client
@@ -13,7 +12,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const QUIET: Duration = Duration::from_millis(300);
 /// The time after which a wait is reported.
 const LONG: Duration = Duration::from_secs(1);
-const SCOPE: Scope = Scope::Outbound;
+/// The scope of the calls that an app makes.
+const SCOPE: &str = "outbound";
 
 pub(super) enum Outbound {
     /// No outbound stream is in flight.
@@ -86,8 +86,7 @@ enum OutboundState {
 }
 
 fn outbound_state(status: &Status) -> OutboundState {
-    let name: &str = SCOPE.into();
-    let Some(scope) = status.scopes.iter().find(|scope| scope.scope == name) else {
+    let Some(scope) = status.scopes.iter().find(|scope| scope.scope == SCOPE) else {
         return OutboundState::NoScope;
     };
     match (scope.in_flight, status.count.as_str()) {
