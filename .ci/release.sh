@@ -3,18 +3,17 @@
 
 # make_release FOLDER: writes all files into the folder.
 make_release() {
-    local programs=$CARGO_TARGET_DIR work
+    local work
     prepare_release
     compile_static
     work=$(mktemp -d)
     bill_of_materials "$work/sbom.json"
     rm -rf "$1"
-    cargo run --quiet --locked --package laststream-release -- --x86-64 "$programs/x86_64-unknown-linux-musl/release/laststream" \
-        --aarch64 "$programs/aarch64-unknown-linux-musl/release/laststream" --sbom "$work/sbom.json" "$1"
+    cargo run --quiet --locked --package laststream-release -- --programs "$CARGO_TARGET_DIR" --sbom "$work/sbom.json" "$1"
     rm -r "$work"
 }
 
-# Compiles both static programs. Zig compiles the C parts of the cryptography, because it is one file for all targets and has its own
+# Compiles the static programs for both machines. Zig compiles the C parts of the cryptography, because it is one file for all targets and has its own
 # headers; Rust's own linker links. Neither paths of this machine nor settings of the user get into the programs.
 compile_static() (
     zig=$(tests/tools/program zig)
@@ -28,7 +27,9 @@ compile_static() (
     mapfile -t flags < <(static_flags)
     CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\037' && printf '%s' "${flags[*]}")
     export CARGO_ENCODED_RUSTFLAGS
-    cargo build --release --package laststream --locked --target x86_64-unknown-linux-musl --target aarch64-unknown-linux-musl
+    targets=(--target x86_64-unknown-linux-musl --target aarch64-unknown-linux-musl)
+    cargo build --release --package laststream --locked "${targets[@]}"
+    cargo build --profile hook --package laststream-hook --locked "${targets[@]}"
 )
 
 # Prints the compiler's flags, one to a line. If two prefixes match, the compiler uses the later one.
@@ -55,17 +56,23 @@ bill_of_materials() (
 
 # check_programs: checks that each program is small enough, and runs without any other file.
 check_programs() {
-    local machine program size most=20000000
+    local machine
     for machine in x86_64 aarch64; do
-        program=$CARGO_TARGET_DIR/$machine-unknown-linux-musl/release/laststream
-        size=$(stat --format %s "$program")
-        echo "$machine: $size bytes"
-        if [[ $size -ge $most ]]; then
-            echo "that is more than $most bytes" >&2
-            return 1
-        fi
-        run_alone "$machine" "$program" version
+        check_program "$machine" release/laststream 20000000
+        check_program "$machine" hook/laststream-hook 2000000
     done
+}
+
+# check_program MACHINE FILE BYTES
+check_program() {
+    local program=$CARGO_TARGET_DIR/$1-unknown-linux-musl/$2 size
+    size=$(stat --format %s "$program")
+    echo "$2 for $1: $size bytes"
+    if [[ $size -ge $3 ]]; then
+        echo "that is more than $3 bytes" >&2
+        return 1
+    fi
+    run_alone "$1" "$program" --version
 }
 
 # run_alone MACHINE PROGRAM ARGUMENT...: runs a program with nothing else in the file system, on an emulator where it is for another machine.

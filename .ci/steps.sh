@@ -37,7 +37,7 @@ scripts() {
 walls() {
     local wall crate forbidden
     for wall in "base kube|reqwest|hyper" "policy kube|reqwest|hyper" "lint kube|reqwest|hyper" "render kube|reqwest|hyper" \
-        "oci kube|laststream-filter" "fleet laststream-local|laststream-oci" "drain proxy-wasm"; do
+        "oci kube|laststream-filter" "gate reqwest|tokio|rustls" "hook tokio|reqwest|rustls|ring|kube|hyper" "fleet laststream-local|laststream-oci" "drain proxy-wasm"; do
         read -r crate forbidden <<<"$wall"
         if cargo tree --locked --package "laststream-$crate" --edges normal --prefix none --format '{lib}' | sort --unique |
             tr _ - | grep --extended-regexp --line-regexp "$forbidden"; then

@@ -24,6 +24,12 @@ pub fn command_image() -> String {
     format!("laststream-{VERSION}-image.tar")
 }
 
+/// The program for stop hooks and Jobs as an image, as an OCI layout in an archive.
+#[must_use]
+pub fn hook_image() -> String {
+    format!("laststream-{VERSION}-hook-image.tar")
+}
+
 /// The module as an image, as an OCI layout in an archive.
 #[must_use]
 pub fn module_image() -> String {

@@ -1,4 +1,4 @@
-//! The images of a release: the command line for each platform, and the module.
+//! The images of a release: the programs for each platform, and the modules.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::layout::{Layout, index};
 use crate::{
     CONFIG, Descriptor, Digest, INDEX, Image, Inputs, Kind, LAYER, MANIFEST, Manifest, Packed,
-    Platform, VERSION, archive, certificates, compress,
+    Platform, Program, VERSION, archive, certificates, compress,
 };
 use laststream_base::causes::Context as _;
 
@@ -18,25 +18,35 @@ const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
 /// Not root, and not in any image's user list; Kubernetes accepts numbers only for `runAsNonRoot`.
 const USER: &str = "65532:65532";
 
-/// The command line: an index with one image for each platform.
-pub(crate) fn of_command(inputs: &Inputs) -> Result<Vec<u8>, String> {
+/// A program: an index with one image for each platform.
+pub(crate) fn of_program(inputs: &Inputs, program: Program) -> Result<Vec<u8>, String> {
     let mut layout = Layout::default();
     let manifests: Vec<Value> = Platform::ALL
         .into_iter()
-        .map(|platform| add_platform(&mut layout, inputs, platform))
+        .map(|platform| add_platform(&mut layout, inputs, program, platform))
         .collect::<Result<_, _>>()?;
     let mut index = index(&manifests);
-    index["annotations"] = json!(annotations());
+    index["annotations"] = json!(annotations(program));
     let root = layout.add(INDEX, index.to_string().into_bytes());
     layout.pack(&root, VERSION)
 }
 
 /// Adds the image of a platform, and returns its entry in the index.
-fn add_platform(layout: &mut Layout, inputs: &Inputs, platform: Platform) -> Result<Value, String> {
-    let program = Packed { path: PROGRAM, mode: 0o755, bytes: inputs.program(platform) };
+fn add_platform(
+    layout: &mut Layout,
+    inputs: &Inputs,
+    program: Program,
+    platform: Platform,
+) -> Result<Value, String> {
+    let bytes = inputs.program(program, platform)?;
     let certificates = certificates::pem();
     let certificates = Packed { path: CERTIFICATES, mode: 0o644, bytes: certificates.as_bytes() };
-    let archive = archive(&[certificates, program]).context("the layer of an image")?;
+    let executable = Packed { path: PROGRAM, mode: 0o755, bytes: &bytes };
+    let files = match program {
+        Program::Whole => vec![certificates, executable],
+        Program::Hook => vec![executable], // it speaks plain HTTP to its own pod only
+    };
+    let archive = archive(&files).context("the layer of an image")?;
     let layer = layout.add(LAYER, compress(&archive).context("the layer of an image")?);
     let config = layout.add(CONFIG, config(platform, &archive).to_string().into_bytes());
     let manifest = Manifest {
@@ -44,7 +54,7 @@ fn add_platform(layout: &mut Layout, inputs: &Inputs, platform: Platform) -> Res
         media_type: Some(MANIFEST.to_owned()),
         config,
         layers: vec![layer],
-        annotations: annotations(),
+        annotations: annotations(program),
     };
     let manifest =
         layout.add(MANIFEST, serde_json::to_vec(&manifest).context("the manifest of an image")?);
@@ -65,13 +75,14 @@ fn config(platform: Platform, archive: &[u8]) -> Value {
     })
 }
 
-fn annotations() -> BTreeMap<String, String> {
+fn annotations(program: Program) -> BTreeMap<String, String> {
+    let description = match program {
+        Program::Whole => "The command line of laststream",
+        Program::Hook => "The program of laststream for stop hooks and Jobs",
+    };
     let mut annotations = Kind::Module.annotations();
     annotations.extend([
-        (
-            "org.opencontainers.image.description".to_owned(),
-            "The command line of laststream, for Jobs and init containers".to_owned(),
-        ),
+        ("org.opencontainers.image.description".to_owned(), description.to_owned()),
         ("org.opencontainers.image.version".to_owned(), VERSION.to_owned()),
     ]);
     annotations

@@ -7,53 +7,67 @@ use std::process::Command;
 use crate::Platform;
 use laststream_base::causes::Context as _;
 
-/// The inputs of a release: two programs and a bill of materials.
+/// The inputs of a release: the programs for all platforms and a bill of materials.
 #[derive(Debug)]
 pub struct Inputs {
-    x86_64: (PathBuf, Vec<u8>),
-    aarch64: (PathBuf, Vec<u8>),
+    /// Cargo's target folder.
+    programs: PathBuf,
     /// The output of cargo-cyclonedx.
     pub(crate) sbom: Vec<u8>,
 }
 
+/// A released program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// The command line.
+    Whole,
+    /// The small one for stop hooks and Jobs.
+    Hook,
+}
+
+impl Program {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Whole, Self::Hook];
+
+    /// Its file in cargo's target folder.
+    #[must_use]
+    pub fn file(self, platform: Platform) -> String {
+        let target = platform.target();
+        match self {
+            Self::Whole => format!("{target}/release/laststream"),
+            Self::Hook => format!("{target}/hook/laststream-hook"),
+        }
+    }
+}
+
 impl Inputs {
-    /// Reads the two programs and the bill of materials.
+    /// Reads the bill of materials. The programs are read as they are needed, from cargo's target
+    /// folder.
     ///
     /// # Errors
     /// Names the file that cannot be read.
-    pub fn read(x86_64: &Path, aarch64: &Path, sbom: &Path) -> Result<Self, String> {
-        Ok(Self {
-            x86_64: (x86_64.to_owned(), read(x86_64)?),
-            aarch64: (aarch64.to_owned(), read(aarch64)?),
-            sbom: read(sbom)?,
-        })
+    pub fn read(programs: &Path, sbom: &Path) -> Result<Self, String> {
+        Ok(Self { programs: programs.to_owned(), sbom: read(sbom)? })
     }
 
-    pub(crate) fn program(&self, platform: Platform) -> &[u8] {
-        &self.of(platform).1
+    pub(crate) fn program(&self, program: Program, platform: Platform) -> Result<Vec<u8>, String> {
+        read(&self.programs.join(program.file(platform)))
     }
 
-    /// Runs the program of this machine's platform and returns what it prints.
+    /// Runs the whole program of this machine's platform and returns what it prints.
     pub(crate) fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, String> {
         let platform = Platform::of_this_machine().ok_or_else(|| {
             let machine = std::env::consts::ARCH;
             format!("none of the released programs runs on this machine ({machine})")
         })?;
         let command = format!("laststream {}", arguments.join(" "));
-        let output =
-            Command::new(&self.of(platform).0).args(arguments).output().context(&command)?;
+        let program = self.programs.join(Program::Whole.file(platform));
+        let output = Command::new(program).args(arguments).output().context(&command)?;
         if output.status.success() {
             return Ok(output.stdout);
         }
         let problem = String::from_utf8_lossy(&output.stderr);
         Err(format!("`{command}` failed: {}: {}", output.status, problem.trim()))
-    }
-
-    fn of(&self, platform: Platform) -> &(PathBuf, Vec<u8>) {
-        match platform {
-            Platform::Amd64 => &self.x86_64,
-            Platform::Arm64 => &self.aarch64,
-        }
     }
 }
 

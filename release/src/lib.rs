@@ -23,10 +23,10 @@ pub(crate) use laststream_oci::image::{
 };
 
 pub use files::{
-    CHECKSUMS, PLUGIN, command_image, frames_image, module_image, program_archive, sbom_file,
-    shell_archive,
+    CHECKSUMS, PLUGIN, command_image, frames_image, hook_image, module_image, program_archive,
+    sbom_file, shell_archive,
 };
-pub use inputs::Inputs;
+pub use inputs::{Inputs, Program};
 pub use platform::Platform;
 
 use crate::files::Files;
@@ -43,9 +43,11 @@ const LICENCE: &str = include_str!("../../LICENSE");
 pub fn write(inputs: &Inputs, folder: &Path) -> Result<(), String> {
     let mut files = Files::default();
     for platform in Platform::ALL {
-        files.add(program_archive(platform), packed_program(inputs.program(platform))?);
+        let program = inputs.program(Program::Whole, platform)?;
+        files.add(program_archive(platform), packed_program(&program)?);
     }
-    files.add(command_image(), image::of_command(inputs)?);
+    files.add(command_image(), image::of_program(inputs, Program::Whole)?);
+    files.add(hook_image(), image::of_program(inputs, Program::Hook)?);
     files.add(
         module_image(),
         image::of_module(inputs, "module", Kind::Module, laststream_module::builtin())?,

@@ -12,12 +12,9 @@ use laststream_release::{Inputs, write};
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// The static program for x86_64.
-    #[arg(long = "x86-64", value_name = "PROGRAM")]
-    x86_64: PathBuf,
-    /// The static program for aarch64.
-    #[arg(long, value_name = "PROGRAM")]
-    aarch64: PathBuf,
+    /// Cargo's target folder with the static programs for all platforms.
+    #[arg(long, value_name = "DIR")]
+    programs: PathBuf,
     /// The bill of materials that cargo-cyclonedx wrote.
     #[arg(long, value_name = "JSON")]
     sbom: PathBuf,
@@ -37,6 +34,6 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
-    let inputs = Inputs::read(&arguments.x86_64, &arguments.aarch64, &arguments.sbom)?;
+    let inputs = Inputs::read(&arguments.programs, &arguments.sbom)?;
     write(&inputs, &arguments.folder)
 }

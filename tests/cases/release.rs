@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use laststream_release::{Inputs, Platform};
+use laststream_release::{Inputs, Platform, Program};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -47,7 +47,12 @@ impl Release {
 
     fn make() -> Outcome<Self> {
         let (inputs, folder) = (tempfile::tempdir()?, tempfile::tempdir()?);
-        let [amd64, arm64] = Platform::ALL.map(|platform| script(inputs.path(), platform));
+        for platform in Platform::ALL {
+            let programs = [user::laststream()?, user::hook()?];
+            for (program, path) in Program::ALL.into_iter().zip(programs) {
+                script(&inputs.path().join(program.file(platform)), platform, path)?;
+            }
+        }
         let sbom = inputs.path().join("sbom.json");
         fs::write(
             &sbom,
@@ -56,7 +61,7 @@ impl Release {
             })
             .to_string(),
         )?;
-        let inputs = Inputs::read(&amd64?, &arm64?, &sbom).map_err(kit::Error::msg)?;
+        let inputs = Inputs::read(inputs.path(), &sbom).map_err(kit::Error::msg)?;
         laststream_release::write(&inputs, folder.path()).map_err(kit::Error::msg)?;
         Ok(Self { folder: folder.path().to_owned(), _made: Some(folder) })
     }
@@ -74,12 +79,11 @@ impl Release {
     }
 }
 
-/// The tested program, under a name for each platform.
-fn script(folder: &Path, platform: Platform) -> Outcome<PathBuf> {
-    let path = folder.join(platform.target());
-    let program = user::laststream()?.display();
-    write_script(&path, &format!("# {}\nexec '{program}' \"$@\"", platform.target()))?;
-    Ok(path)
+/// A script that calls the tested program and stands for that of a platform.
+fn script(file: &Path, platform: Platform, program: &Path) -> Outcome {
+    fs::create_dir_all(file.parent().context("a folder")?)?;
+    let program = program.display();
+    write_script(file, &format!("# {}\nexec '{program}' \"$@\"", platform.target()))
 }
 
 /// A folder with the content of the archive.
@@ -92,6 +96,16 @@ fn unpacked(archive: &Path) -> Outcome<TempDir> {
         .arg("--directory")
         .arg(folder.path()))?;
     Ok(folder)
+}
+
+/// The names of a folder's entries, sorted.
+fn names(folder: &Path) -> Outcome<Vec<String>> {
+    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut names: Vec<String> = entries
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<Outcome<_>>()?;
+    names.sort();
+    Ok(names)
 }
 
 /// Runs a command that must succeed.

@@ -52,8 +52,8 @@ pub struct File {
     /// The secret with the registry's credentials, in the proxies' namespace. WasmPlugin, Envoy
     /// Gateway and image volumes have pull secrets.
     pub pull_secret: Option<String>,
-    /// An image with laststream's static program as `/laststream`, for the stop hook of proxies
-    /// whose image has neither a shell nor Istio's agent.
+    /// An image with the program for hooks and Jobs, `laststream-hook`, as `/laststream`: for the
+    /// stop hook of proxies whose image has neither a shell nor Istio's agent.
     pub program_image: Option<String>,
     /// What happens to requests when the module cannot be fetched or fails.
     pub failure_policy: Option<FailurePolicy>,
@@ -359,7 +359,7 @@ pub struct Job {
     pub container: String,
     /// The container's whole command with all arguments, because a patch cannot read them.
     pub command: Vec<String>,
-    /// An image with laststream's static program in it.
+    /// An image with the program for hooks and Jobs, `laststream-hook`.
     pub program_image: String,
     /// Where the program is in that image, by default `/laststream`.
     pub program: Option<String>,

@@ -109,7 +109,7 @@ impl<'a> Program<'a> {
         let mount = Map::of("name", self.name).with("mountPath", self.folder);
         let command = List::of(self.source).item("install").item(self.folder);
         Map::of("name", self.name)
-            .note("Any image with the static program in it.")
+            .note("The hook's image of a release, or any other with its program.")
             .with("image", self.image)
             .with("command", command)
             .note("What a namespace with restricted pods wants.")

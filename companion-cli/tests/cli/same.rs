@@ -63,7 +63,7 @@ fn rows() -> Vec<Row> {
         (answer(200, OPEN), "install none", 2, "`none` is not a folder"),
         (answer(200, ""), "EXEC --end-proxy never -- sh -c 'exit 7'", 7, ""),
         (answer(200, ""), "EXEC --end-proxy never -- none", 127, "`none` was not found"),
-        (answer(200, ""), "EXEC -- true", 0, "the proxy is ended"),
+        (answer(200, ""), "EXEC -- true", 0, "there is no gate at GATE"),
         (answer(503, ""), "EXEC -- true", 2, "not ready after 300ms"),
         (Err(Fault::Silence(Duration::from_secs(3))), "EXEC -- true", 2, "no answer within"),
     ]

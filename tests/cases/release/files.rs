@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::Command;
 
 use laststream_release::{
-    CHECKSUMS, PLUGIN, Platform, VERSION, command_image, frames_image, module_image,
+    CHECKSUMS, PLUGIN, Platform, VERSION, command_image, frames_image, hook_image, module_image,
     program_archive, sbom_file, shell_archive,
 };
 
-use super::{FILES, Release, run, unpacked};
+use super::{FILES, Release, names, run, unpacked};
 use crate::lab::envoyless_cases;
 use kit::prelude::*;
 use kit::process::guarded;
@@ -31,6 +30,7 @@ fn checksums_cover_every_file() -> Outcome {
     expected.extend([
         command_image(),
         frames_image(),
+        hook_image(),
         module_image(),
         shell_archive(),
         sbom_file(),
@@ -157,14 +157,4 @@ fn packages(platform: Platform) -> Outcome<Vec<String>> {
     let urls: Vec<String> = urls.collect();
     ensure!(urls.len() > 50, "cargo tree shows {urls:?} only");
     Ok(urls)
-}
-
-/// The names of a folder's entries, sorted.
-fn names(folder: &Path) -> Outcome<Vec<String>> {
-    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut names: Vec<String> = entries
-        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-        .collect::<Outcome<_>>()?;
-    names.sort();
-    Ok(names)
 }

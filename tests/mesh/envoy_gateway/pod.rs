@@ -75,7 +75,7 @@ impl<'w> Pod<'w> {
         for init in pod.spec["initContainers"].as_array().into_iter().flatten() {
             let words = pod.words(init, &init["command"]);
             let [program, arguments @ ..] = &words[..] else { bail!("{init:#}") };
-            pod.root.program(user::laststream()?, program)?;
+            pod.root.program(user::hook()?, program)?;
             let mut command = pod.root.command(program);
             command.args(arguments);
             ask(command, "").await?.expect(0)?;

@@ -1,5 +1,5 @@
 //! The only image of this level, made without a builder: Istio's agent and Envoy at the paths of
-//! Istio's own image, `laststream`, and this program. The pause process of pods comes from it, too.
+//! Istio's own image, both programs of laststream, and this program. The pause process of pods comes from it, too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,8 @@ pub(crate) const PAUSE: &str = "laststream.test/pause:1";
 pub(crate) const APP: &str = "/usr/local/bin/app";
 /// The path of `laststream` in the image.
 pub(crate) const LASTSTREAM: &str = "/usr/local/bin/laststream";
+/// The path of the small program for stop hooks and Jobs.
+pub(crate) const HOOK: &str = "/usr/local/bin/laststream-hook";
 
 /// The path of the module in the image.
 pub(crate) const MODULE: &str = "/usr/local/lib/laststream.wasm";
@@ -65,6 +67,7 @@ fn layer(folder: &Path) -> Outcome<PathBuf> {
         (part("envoy")?, "envoy"),
         (part("pilot-agent")?, "pilot-agent"),
         (user::laststream()?, "laststream"),
+        (user::hook()?, "laststream-hook"),
         (&this, "app"),
     ];
     for (program, name) in programs {

@@ -1,6 +1,6 @@
 //! N4: Jobs with a sidecar. Their command calls through it, then ends with a code.
 
-use super::image::{APP, IMAGE, LASTSTREAM};
+use super::image::{APP, HOOK, IMAGE};
 use super::inside;
 use super::lane::{Task, exit_code, side_by_side};
 use super::machine::NAME;
@@ -87,7 +87,7 @@ impl Job {
             },
             "job": {
                 "name": self.name, "container": "work", "command": self.command(),
-                "program_image": IMAGE, "program": LASTSTREAM,
+                "program_image": IMAGE, "program": HOOK,
             },
         });
         world.cluster.apply(&world.render(&["envoyfilter"], &policy)?).await?;

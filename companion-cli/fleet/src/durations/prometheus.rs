@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use url::form_urlencoded;
 
 use super::histogram::Histogram;
 use super::{CONNECTION_MANAGER, METRICS, Measured, OWN, unit};
@@ -72,10 +73,10 @@ impl Query<'_> {
 
     /// The answer to an instant query.
     fn ask(&self, client: &Client, expression: &str) -> Result<Value, String> {
+        let query: String = form_urlencoded::byte_serialize(expression.as_bytes()).collect();
         let base = self.url.trim_end_matches('/');
-        let url = Url::parse(&format!("{base}/api/v1/query"))
-            .ok_or("this is no address of a Prometheus")?
-            .with("query", expression);
+        let url = Url::parse(&format!("{base}/api/v1/query?query={query}"))
+            .ok_or("this is no address of a Prometheus")?;
         let authorization = self.token.map(|token| Secret::new(format!("Bearer {token}")));
         let authorization = authorization.as_ref();
         let request = Request { authorization, ..Request::get(&url) };

@@ -9,7 +9,6 @@ use laststream_fleet::{Answer, Cluster, FleetError, PodFacts};
 use super::{block_on, report, targets};
 use crate::args::pods::PodArgs;
 use crate::commands::{Ended, Output, Printer};
-use laststream_hook::wait::WaitTime;
 
 /// The shortest interval, because each look costs the API server a request for each pod.
 const SHORTEST: Duration = Duration::from_secs(1);
