@@ -63,8 +63,8 @@ impl Detail {
         if words.is_empty() {
             return format!("holding {count}: {}", text::plain(&self.status.reason));
         }
-        let listed = u64::try_from(words.len()).unwrap_or(u64::MAX);
-        let more = count.saturating_sub(listed);
+        let length = u64::try_from(words.len()).unwrap_or(u64::MAX);
+        let more = count.saturating_sub(length);
         let more = if_any(more, format!("; and {more} more"));
         format!("holding {count}: {}{more}", words.join("; "))
     }
@@ -83,12 +83,12 @@ impl Detail {
 }
 
 fn stream(stream: &Stream) -> String {
-    let what = match (&stream.request, &stream.protocol) {
+    let call = match (&stream.request, &stream.protocol) {
         (Some(request), _) => request.clone(),
         (None, Some(protocol)) => format!("{protocol} {}", stream.scope),
         (None, None) => stream.scope.clone(),
     };
-    let mut parts = vec![text::plain(&what), format!("{} s", stream.age_ms / 1000)];
+    let mut parts = vec![text::plain(&call), format!("{} s", stream.age_ms / 1000)];
     if stream.long_lived {
         parts.push("long-lived".to_owned());
     }

@@ -29,7 +29,7 @@ pub(super) fn facts(object: &Value) -> Result<RolloutFacts, FleetError> {
 
 /// Whether Argo has seen the newest specification, also of the Deployment that it refers to.
 fn is_observed(object: &Value) -> bool {
-    let seen = |field: &str| object["status"][field].as_str();
+    let generation = |field: &str| object["status"][field].as_str();
     let is_seen = |seen: &str, newest: Option<i64>| match seen.parse::<i64>() {
         Ok(seen) => newest.is_none_or(|newest| seen >= newest),
         Err(_) => true, // an old version of Argo wrote a hash
@@ -37,8 +37,9 @@ fn is_observed(object: &Value) -> bool {
     let metadata = &object["metadata"];
     let referred = metadata["annotations"][WORKLOAD_GENERATION].as_str();
     let referred = referred.and_then(|text| text.parse().ok());
-    seen("observedGeneration").is_some_and(|seen| is_seen(seen, metadata["generation"].as_i64()))
-        && seen("workloadObservedGeneration").is_none_or(|seen| is_seen(seen, referred))
+    generation("observedGeneration")
+        .is_some_and(|seen| is_seen(seen, metadata["generation"].as_i64()))
+        && generation("workloadObservedGeneration").is_none_or(|seen| is_seen(seen, referred))
 }
 
 fn waits_for(phase: &str, status: &Value) -> Option<String> {
@@ -62,8 +63,8 @@ fn message(status: &Value) -> String {
 /// The selector of old and new pods. A Rollout that refers to a Deployment has it in its status
 /// alone, with a blue-green strategy narrowed to the pods that are active.
 fn selector_of(spec: &Value, status: &Value) -> Result<String, FleetError> {
-    if let Ok(own) = LabelSelector::deserialize(&spec["selector"]) {
-        return selector(&own);
+    if let Ok(labels) = LabelSelector::deserialize(&spec["selector"]) {
+        return selector(&labels);
     }
     let resolved = status["selector"].as_str().unwrap_or_default();
     let parts: Vec<&str> = resolved.split(',').filter(|part| !part.starts_with(HASH)).collect();

@@ -227,14 +227,14 @@ impl FleetError {
     }
 
     pub(crate) fn of_kubeconfig(error: &KubeconfigError, contexts: &[String]) -> Self {
-        let known = || {
+        let context_names = || {
             let quoted: Vec<_> = contexts.iter().map(|name| format!("`{name}`")).collect();
             if quoted.is_empty() { "none".to_owned() } else { quoted.join(", ") }
         };
         match error {
-            KubeconfigError::CurrentContextNotSet => Self::NoCurrentContext(known()),
+            KubeconfigError::CurrentContextNotSet => Self::NoCurrentContext(context_names()),
             KubeconfigError::LoadContext(name) => {
-                Self::NoContext { name: name.clone(), known: known() }
+                Self::NoContext { name: name.clone(), known: context_names() }
             }
             KubeconfigError::LoadClusterOfContext(name) => Self::NoCluster(name.clone()),
             KubeconfigError::ParseProxyUrl(error) => Self::Proxy(format!(

@@ -132,8 +132,8 @@ impl RolloutFollower {
             Progress::Waiting(what) => self.wait(what, old.answered),
             Progress::Done if is_held => {
                 let workload = &self.workload;
-                let what = format!("{workload}: all new pods are available; old pods still end");
-                self.wait(what, old.answered)
+                let message = format!("{workload}: all new pods are available; old pods still end");
+                self.wait(message, old.answered)
             }
             Progress::Done => {
                 self.lines.push(self.of_workload("done", self.end()));
@@ -185,8 +185,8 @@ impl RolloutFollower {
             }
             (PodDrainResult::GaveUp(holding), Answer::Detail(detail)) => {
                 let streams = many(holding, "stream");
-                let what = format!("{name}: the gate gave up with {streams} in flight: ");
-                let line = Line::new(&name, "gave-up", what + &detail.held(3));
+                let sentence = format!("{name}: the gate gave up with {streams} in flight: ");
+                let line = Line::new(&name, "gave-up", sentence + &detail.held(3));
                 self.say("gave up", line.with_streams(Some(holding)), old.answered);
             }
             _ => {
@@ -209,8 +209,8 @@ impl RolloutFollower {
         } else {
             ("unknown", "waiting for its end")
         };
-        let what = format!("{name}: its streams are not known ({why}); {end}");
-        self.say(state, Line::new(&name, state, what), old.answered);
+        let line = format!("{name}: its streams are not known ({why}); {end}");
+        self.say(state, Line::new(&name, state, line), old.answered);
     }
 
     fn note_cut(&mut self, Cut { pod, streams }: &Cut) {
@@ -266,12 +266,12 @@ fn held_line(name: &str, detail: &Detail) -> String {
     if status.state == "serving" {
         return format!("{name}: deleted, and its gate still serves");
     }
-    let left = status.deadline_in_ms.map(|millis| format!(", {} s left", millis / 1000));
+    let deadline = status.deadline_in_ms.map(|millis| format!(", {} s left", millis / 1000));
     format!(
         "{name}: {} for {} s{}, {}",
         status.state,
         status.draining_ms / 1000,
-        left.unwrap_or_default(),
+        deadline.unwrap_or_default(),
         detail.held(3)
     )
 }

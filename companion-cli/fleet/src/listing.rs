@@ -52,8 +52,8 @@ impl Listing {
 
     /// The number of streams that pods have listed and that are beyond the limit.
     pub fn left_out(&self) -> u64 {
-        let listed: u64 = self.pods.iter().filter_map(|pod| pod.listed).sum();
-        listed.saturating_sub(self.streams.len() as u64)
+        let streams: u64 = self.pods.iter().filter_map(|pod| pod.listed).sum();
+        streams.saturating_sub(self.streams.len() as u64)
     }
 }
 
@@ -70,14 +70,14 @@ impl PodListing {
             Answer::Silent(_) => (None, None),
             Answer::Stats(_) | Answer::Unasked => return None,
         };
-        let listed = listed(answer).map(|streams| streams.len() as u64);
+        let length = listed(answer).map(|streams| streams.len() as u64);
         let why = missing(answer, limit);
         Some(Self {
             namespace: pod.namespace.clone(),
             pod: pod.name.clone(),
             in_flight,
             holding,
-            listed,
+            listed: length,
             complete: why.is_none(),
             why,
         })
@@ -150,10 +150,10 @@ fn missing_of_gate(Detail { status, streams }: &Detail, limit: u32) -> Option<St
         Ok(streams) => streams,
         Err(why) => return Some(why.clone()),
     };
-    let listed = streams.streams.len() as u64;
+    let length = streams.streams.len() as u64;
     // Streams begin and end between the two answers, so a higher count shows missing streams only
     // if the list has reached the limit.
-    let is_cut = listed >= u64::from(limit) && streams.holding.max(status.in_flight()) > listed;
+    let is_cut = length >= u64::from(limit) && streams.holding.max(status.in_flight()) > length;
     match (is_cut, streams.complete) {
         (true, _) => Some(format!("these are the oldest, and `--limit` is {limit}")),
         (false, true) => None,

@@ -134,8 +134,8 @@ impl PodReport {
         self.count.clone_from(&stats.count);
         if stats.state.is_some_and(|state| state != "serving") {
             self.drain_seconds = stats.drain_seconds;
-            let left = |deadline: u64| deadline.saturating_sub(stats.drain_seconds);
-            self.deadline_in_seconds = stats.deadline_seconds.map(left);
+            let time_until = |deadline: u64| deadline.saturating_sub(stats.drain_seconds);
+            self.deadline_in_seconds = stats.deadline_seconds.map(time_until);
             self.holding = stats.holding;
         }
         self.class = match (stats.state.is_some(), stats.counts()) {

@@ -90,8 +90,8 @@ pub fn progress(workload: &Workload, facts: &RolloutFacts) -> Progress {
     if let Some(why) = &facts.failed {
         return Progress::Failed(format!("{workload}: {why}"));
     }
-    if let Some(what) = &facts.waits_for {
-        waiting(what.clone())
+    if let Some(reason) = &facts.waits_for {
+        waiting(reason.clone())
     } else if updated < wanted {
         waiting(format!("{updated} of {wanted} new pods are there"))
     } else if total > updated {

@@ -124,10 +124,10 @@ impl Cluster {
         pods.retain(|pod| pod.terminating);
         let (proxies, others): (Vec<_>, Vec<_>) =
             pods.into_iter().partition(|pod| pod.proxy.is_some());
-        let asked = Instant::now();
+        let start = Instant::now();
         let mut pods: Vec<_> = others.into_iter().map(|pod| (pod, Answer::Unasked)).collect();
         pods.extend(self.ask_gates(proxies, options).await?);
-        Ok(OldPods { pods, asked, answered: Instant::now(), time: Timestamp::now() })
+        Ok(OldPods { pods, asked: start, answered: Instant::now(), time: Timestamp::now() })
     }
 
     /// Asks these pods.

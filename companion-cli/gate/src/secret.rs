@@ -17,8 +17,8 @@ pub fn secret(file: Option<&Path>, lookup: Lookup<'_>) -> Result<Option<Secret>,
     let (text, place) = match (file, lookup(LASTSTREAM_SECRET)) {
         (Some(path), _) => {
             let place = format!("`{}`", path.display());
-            let what = format_args!("the secret cannot be read from {place}");
-            (read(path).context(what)?, place)
+            let message = format_args!("the secret cannot be read from {place}");
+            (read(path).context(message)?, place)
         }
         (None, Some(value)) => (value.to_string_lossy().into_owned(), LASTSTREAM_SECRET.to_owned()),
         (None, None) => return Ok(None),

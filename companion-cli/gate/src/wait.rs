@@ -45,12 +45,12 @@ pub fn wait(gate: &Gate, wait: &Wait, on_answer: &mut dyn FnMut(&WaitAnswer)) ->
     let mut last = None;
     loop {
         let began = Instant::now();
-        let left = until.saturating_duration_since(began);
-        let is_last = left <= LAST;
+        let time_left = until.saturating_duration_since(began);
+        let is_last = time_left <= LAST;
         let hold =
-            if wait.begin { left.saturating_sub(SHORTEST).min(HOLD) } else { Duration::ZERO };
+            if wait.begin { time_left.saturating_sub(SHORTEST).min(HOLD) } else { Duration::ZERO };
         // Without a hold of ours, the gate still waits for Envoy's answer before it reports zero.
-        let limit = (if wait.begin { hold + GRACE } else { HOLD }).min(left.max(shortest));
+        let limit = (if wait.begin { hold + GRACE } else { HOLD }).min(time_left.max(shortest));
         let answer = if wait.begin { gate.prestop(hold, limit) } else { gate.ready(limit) };
         match answer {
             Ok(answer) if answer.status == 200 => return WaitEnd::Open(answer),

@@ -55,11 +55,11 @@ impl Admin {
     pub(crate) fn listener(&self, name: &str) -> Option<SocketAddr> {
         let statuses: Value =
             serde_json::from_str(&self.get("/listeners?format=json").ok()?.body).ok()?;
-        let ours = statuses["listener_statuses"]
+        let listeners = statuses["listener_statuses"]
             .as_array()?
             .iter()
             .find(|status| status["name"] == name)?;
-        let socket = &ours["local_address"]["socket_address"];
+        let socket = &listeners["local_address"]["socket_address"];
         let port = u16::try_from(socket["port_value"].as_u64()?).ok().filter(|port| *port != 0)?;
         Some(SocketAddr::new(socket["address"].as_str()?.parse().ok()?, port))
     }

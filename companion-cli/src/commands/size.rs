@@ -77,8 +77,8 @@ fn check(command: &Size) -> Result<(), String> {
         return Err(format!("--cut: `{}` is not from 0 to 100", command.cut));
     }
     if command.prometheus.as_ref().is_some_and(|url| !is_address(url)) {
-        let wanted = "write the address as `http://HOST:PORT`, without a user in it";
-        return Err(format!("--prometheus: {wanted}"));
+        let hint = "write the address as `http://HOST:PORT`, without a user in it";
+        return Err(format!("--prometheus: {hint}"));
     }
     match command.metric.as_deref().map(unit) {
         Some(Err(error)) => Err(format!("--metric: {error}")),

@@ -150,11 +150,11 @@ impl SchemeStage {
 
     pub(super) fn play(&self) -> Result<Scheme, String> {
         let row = |kind: &Kind| {
-            let seen = |port: u16| {
+            let scheme = |port: u16| {
                 seen(kind.from, port, kind.headers).map_err(|error| failed(kind.from, &error))
             };
             let [nothing, lua, laststream] = self.ports;
-            let (nothing, lua, laststream) = (seen(nothing)?, seen(lua)?, seen(laststream)?);
+            let (nothing, lua, laststream) = (scheme(nothing)?, scheme(lua)?, scheme(laststream)?);
             Ok(Row { request: kind.request, truth: kind.truth, nothing, lua, laststream })
         };
         Ok(Scheme { rows: KINDS.iter().map(row).collect::<Result<_, String>>()? })

@@ -37,9 +37,9 @@ impl Scope {
     /// Adds the scopes that the registry itself names: behind a proxy its repositories can have
     /// other names.
     fn with(&self, named: Option<&str>) -> Vec<String> {
-        let named = named.into_iter().flat_map(str::split_whitespace);
-        let others = named.filter(|scope| !self.covers(scope));
-        [self.0.as_str()].into_iter().chain(others).map(str::to_owned).collect()
+        let scopes = named.into_iter().flat_map(str::split_whitespace);
+        let missing = scopes.filter(|scope| !self.covers(scope));
+        [self.0.as_str()].into_iter().chain(missing).map(str::to_owned).collect()
     }
 
     fn covers(&self, scope: &str) -> bool {
@@ -118,12 +118,12 @@ impl Registry<'_> {
     /// Looks for credentials once, because a helper may be slow or prompt the user.
     fn login(&self, repository: &str) -> Result<Option<FoundLogin>, RegistryError> {
         let mut logins = self.logins.borrow_mut();
-        if let Some(known) = logins.get(repository) {
-            return Ok(known.clone());
+        if let Some(login) = logins.get(repository) {
+            return Ok(login.clone());
         }
-        let found = self.sources.find(&self.name, repository).map_err(RegistryError::Setup)?;
-        logins.insert(repository.to_owned(), found.clone());
-        Ok(found)
+        let login = self.sources.find(&self.name, repository).map_err(RegistryError::Setup)?;
+        logins.insert(repository.to_owned(), login.clone());
+        Ok(login)
     }
 
     /// The source of the credentials that were sent, for messages.
@@ -193,7 +193,7 @@ impl Registry<'_> {
         scopes: &[String],
         login: Option<&FoundLogin>,
     ) -> Result<RegistryResponse, RegistryError> {
-        let shown = match login.map(|found| &found.login) {
+        let bearer = match login.map(|found| &found.login) {
             Some(login @ Login::IdentityToken { token, .. }) => {
                 let answer = self.post_identity(url, service, scopes, token)?;
                 if !matches!(answer.status, 401 | 404 | 405) {
@@ -207,7 +207,7 @@ impl Registry<'_> {
         for scope in scopes {
             url = url.with("scope", scope);
         }
-        self.ask_token_server(&Request { authorization: shown.as_ref(), ..Request::get(&url) })
+        self.ask_token_server(&Request { authorization: bearer.as_ref(), ..Request::get(&url) })
     }
 
     fn post_identity(

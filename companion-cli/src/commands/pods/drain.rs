@@ -67,7 +67,7 @@ fn question(command: &DrainCommand, pods: &str, in_flight: &[Option<u64>]) -> St
         DrainCommand::Begin => format!("begin the drain of {pods}?"),
         DrainCommand::Cancel => format!("cancel the drain of {pods}?"),
         DrainCommand::Force(_) => {
-            let known = many(
+            let total = many(
                 in_flight.iter().flatten().fold(0, |sum, count| sum.saturating_add(*count)),
                 "stream",
             );
@@ -75,7 +75,7 @@ fn question(command: &DrainCommand, pods: &str, in_flight: &[Option<u64>]) -> St
             let pods_unknown =
                 format!(", and those of {}, which are not known", many(unknown, "pod"));
             let unknown = if_any(unknown, pods_unknown);
-            format!("open the gates of {pods} by force, and cut {known}{unknown}?")
+            format!("open the gates of {pods} by force, and cut {total}{unknown}?")
         }
     }
 }

@@ -32,13 +32,13 @@ pub(super) async fn targets(
     cluster: &Cluster,
 ) -> Result<(Vec<PodFacts>, Vec<PodOutcome>), FleetError> {
     let selection = pods.selection();
-    let listed = cluster.pods(&selection).await?;
-    let missing = missing(&selection.missing(&listed), cluster);
-    if listed.is_empty() && missing.is_empty() {
+    let pods = cluster.pods(&selection).await?;
+    let missing = missing(&selection.missing(&pods), cluster);
+    if pods.is_empty() && missing.is_empty() {
         let why = "no pod was found: are the namespace and the labels right?";
         return Err(FleetError::NothingFound(why));
     }
-    Ok((listed, missing))
+    Ok((pods, missing))
 }
 
 fn missing(names: &[String], cluster: &Cluster) -> Vec<PodOutcome> {

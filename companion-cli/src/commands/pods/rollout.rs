@@ -58,21 +58,22 @@ pub(crate) fn run(command: &Rollout, printer: &Printer) -> Ended {
 async fn follow(command: &Rollout, printer: &Printer) -> Result<Exit, FleetError> {
     let began = Instant::now();
     let limit = Some(command.timeout.duration()).filter(|limit| !limit.is_zero());
-    let left = || limit.map(|limit| limit.saturating_sub(began.elapsed()));
-    let Some(cluster) = within(left(), command.cluster.connect()).await else {
+    let time_left = || limit.map(|limit| limit.saturating_sub(began.elapsed()));
+    let Some(cluster) = within(time_left(), command.cluster.connect()).await else {
         return Ok(command.report_timeout(printer));
     };
     let cluster = cluster?;
     let mut follower = RolloutFollower::new(command.workload.clone(), began);
     loop {
-        let verdict = match within(left(), command.look(&cluster, &mut follower, printer)).await {
-            None => return Ok(command.report_timeout(printer)),
-            Some(Ok(verdict)) => verdict,
-            Some(Err(error)) => {
-                command.print(&follower.note_failure(error, Instant::now())?, printer);
-                Verdict::Wait
-            }
-        };
+        let verdict =
+            match within(time_left(), command.look(&cluster, &mut follower, printer)).await {
+                None => return Ok(command.report_timeout(printer)),
+                Some(Ok(verdict)) => verdict,
+                Some(Err(error)) => {
+                    command.print(&follower.note_failure(error, Instant::now())?, printer);
+                    Verdict::Wait
+                }
+            };
         match verdict {
             Verdict::Done => return Ok(Exit::Fine),
             Verdict::Failed(why) => {
@@ -82,7 +83,7 @@ async fn follow(command: &Rollout, printer: &Printer) -> Result<Exit, FleetError
             Verdict::Wait if !command.watch => return Ok(Exit::Fine),
             Verdict::Wait => {}
         }
-        if left().is_some_and(|left| left.is_zero()) {
+        if time_left().is_some_and(|left| left.is_zero()) {
             return Ok(command.report_timeout(printer));
         }
         tokio::time::sleep(PAUSE).await;

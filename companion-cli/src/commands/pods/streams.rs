@@ -45,9 +45,10 @@ pub(crate) fn run(StreamsArgs { fleet, limit, output }: &StreamsArgs, printer: &
                 printer.stdout(&table::streams(streams, fleet.is_everywhere()));
             }
             Output::Text if survey.pods.is_empty() => {
-                let others = many(survey.without_proxy as u64, "pod");
-                let found = format!("no pod with a proxy was found, and {others} without one");
-                printer.status_line(&format!("{found}: are the namespace and the labels right?"));
+                let without_proxy = many(survey.without_proxy as u64, "pod");
+                let message =
+                    format!("no pod with a proxy was found, and {without_proxy} without one");
+                printer.status_line(&format!("{message}: are the namespace and the labels right?"));
             }
             Output::Text if listing.complete && survey.pods.iter().all(is_counted) => {
                 printer.status_line("no stream is in flight");
@@ -78,9 +79,9 @@ fn warn(listing: &Listing, printer: &Printer) {
     }
     let left_out = listing.left_out();
     if left_out > 0 {
-        let shown = listing.streams.len();
+        let length = listing.streams.len();
         printer.warning(&format!(
-            "only the {shown} oldest streams are shown (`--limit`); the pods listed {left_out} more"
+            "only the {length} oldest streams are shown (`--limit`); the pods listed {left_out} more"
         ));
     }
 }

@@ -27,20 +27,20 @@ pub(crate) fn run(
         let cluster = args.cluster.connect().await?;
         let (pods, mut outcomes) = targets(args, &cluster).await?;
         let began = Instant::now();
-        let left = || timeout.duration().saturating_sub(began.elapsed());
+        let time_left = || timeout.duration().saturating_sub(began.elapsed());
         let mut waits = PodWaits::new(&pods, began);
-        let mut listed = Some(pods);
+        let mut first_pods = Some(pods);
         loop {
-            let asked = Instant::now();
-            let look = look(args, &cluster, listed.take(), &waits);
-            let Ok(look) = tokio::time::timeout(left().max(LOOK), look).await else { break };
+            let start = Instant::now();
+            let look = look(args, &cluster, first_pods.take(), &waits);
+            let Ok(look) = tokio::time::timeout(time_left().max(LOOK), look).await else { break };
             let now = Instant::now();
             let mut lines = Vec::new();
             match look {
-                Ok(answers) => outcomes.extend(waits.note(&answers, asked, now)),
+                Ok(answers) => outcomes.extend(waits.note(&answers, start, now)),
                 Err(error) => lines.extend(waits.note_failure(error, now)?),
             }
-            let is_over = waits.are_over() || left().is_zero();
+            let is_over = waits.are_over() || time_left().is_zero();
             if !is_over {
                 lines.extend(waits.progress(now));
             }
@@ -48,7 +48,7 @@ pub(crate) fn run(
             if is_over {
                 break;
             }
-            tokio::time::sleep(interval.duration().max(SHORTEST).min(left())).await;
+            tokio::time::sleep(interval.duration().max(SHORTEST).min(time_left())).await;
         }
         outcomes.extend(waits.late(timeout));
         Ok::<_, FleetError>(report(&outcomes, output, printer))

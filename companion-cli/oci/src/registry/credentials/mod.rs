@@ -119,16 +119,16 @@ impl Sources {
     /// # Errors
     /// A file is damaged, or a helper fails. Anonymous access instead would hide that.
     pub fn find(&self, registry: &str, repository: &str) -> Result<Option<FoundLogin>, String> {
-        if let Some(given) = &self.given {
-            return Ok(Some(given.clone()));
+        if let Some(login) = &self.given {
+            return Ok(Some(login.clone()));
         }
         for path in self.docker.iter().chain(&self.podman) {
-            let found = match file::File::read(path)? {
+            let login = match file::File::read(path)? {
                 Some(file) => file.find(registry, repository, self)?,
                 None => None,
             };
-            if found.is_some() {
-                return Ok(found);
+            if login.is_some() {
+                return Ok(login);
             }
         }
         Ok(None)
@@ -138,8 +138,8 @@ impl Sources {
 /// Podman's files: the one that the user names; else the one that `podman login` writes, and the
 /// one that podman reads next.
 fn podman(lookup: Lookup<'_>, usual_config: Option<PathBuf>) -> Vec<PathBuf> {
-    if let Some(named) = lookup(REGISTRY_AUTH_FILE) {
-        return vec![named.into()];
+    if let Some(path) = lookup(REGISTRY_AUTH_FILE) {
+        return vec![path.into()];
     }
     let below = |folder: PathBuf| folder.join("containers/auth.json");
     let session = lookup(XDG_RUNTIME_DIR).map(|folder| below(folder.into()));
