@@ -1,37 +1,27 @@
 //! Checks a policy file and fills in defaults. All problems are reported together.
 
-mod delivery;
 pub(crate) mod end;
-mod envoy_gateway;
 mod forwarded_for;
-mod gate;
+pub(crate) mod gate;
 mod module;
-mod placement;
-mod site;
-mod streams;
-mod values;
 mod websockets;
 
-use super::file::{
-    Drain, Engine, FailurePolicy, File, Finish, GateSecret, Gateways, Job, MOST_ATTEMPTS,
-    Placement, Retries,
-};
-use super::{ForwardedProto, Policy, PolicyProblem, Sizing, sizing, warnings};
+use crate::checker::{Checker, is_word, variable};
+use crate::error::PolicyProblem;
+use crate::file::{Drain, Engine, FailurePolicy, File, Finish, GateSecret, Job, Retries};
+use crate::file::{MOST_ATTEMPTS, Show};
+use crate::placement::{Controller, Facts, GateParts, Site};
+use crate::policy::{ForwardedProto, Policy};
+use crate::sizing::{self, Sizing};
+use crate::warnings;
 use laststream_base::time_span::TimeSpan;
-use site::Site;
-use values::variable;
-
-pub(super) use gate::has_gate;
+use laststream_base::versions::{self, Release};
 
 pub(super) fn check(file: File) -> Result<Policy, Vec<PolicyProblem>> {
-    let mut found = Checker(Vec::new());
-    let policy = found.policy(file);
-    if found.0.is_empty() { Ok(policy) } else { Err(found.0) }
+    let mut checker = Checker::default();
+    let policy = checker.policy(file);
+    if checker.0.is_empty() { Ok(policy) } else { Err(checker.0) }
 }
-
-/// The problems found so far. An invalid value is replaced by a harmless one in the resulting
-/// policy, which is then discarded.
-pub(super) struct Checker(Vec<PolicyProblem>);
 
 const OF_THE_GATE: &str = "is the gate's, and there is none: take it out";
 const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
@@ -45,44 +35,43 @@ const NO_APP: &str = "a gateway has no app that ends with it, so a drain would w
     deadline: take it out";
 const NO_AGENT: &str =
     "`drain_agent` tells Istio's agent, which is not there: write `nothing` or `quit`";
+const NO_NAMESPACE: &str = "is required: the proxies' own, where the resources must be, too; a \
+    resource in Istio's root namespace reaches proxies of all namespaces";
 
 impl Checker {
-    pub(super) fn problem(&mut self, path: &str, message: impl Into<String>) {
-        self.0.push(PolicyProblem::new(path, message));
-    }
-
     fn policy(&mut self, file: File) -> Policy {
         let name = file.name.clone().unwrap_or_else(|| "laststream".into());
         self.dns_label("name", &name);
         self.labels("labels", &file.labels);
-        let usual_placement = || Placement::Gateway(Gateways::default());
-        let mut placement = file.placement.clone().unwrap_or_else(usual_placement);
-        self.placement(&mut placement, &name);
+        let mut placement = file.placement.clone().unwrap_or_default();
+        placement.check(self, &name);
+        let facts = placement.facts();
         let istio = self.istio(file.istio.as_deref());
-        let namespace = self.namespace(file.namespace.clone(), &placement);
+        let namespace = self.namespace(file.namespace.clone(), &facts);
         if let Some(secret) = &file.pull_secret {
             self.dns_subdomain("pull_secret", secret);
         }
         self.delivery(&file);
-        let gate_port = self.gate(&file, &placement);
-        let site = Site { placement: &placement, has_gate: gate_port.is_some() };
+        let gate_port = self.gate_port(&file, &facts);
+        placement.check_gate(self, &gate_parts(&file, gate_port));
+        let site = Site { facts: &facts, has_gate: gate_port.is_some() };
         self.without_effect(&file, site);
         let sizing = self.drain(&file.drain, site);
-        let forwarded_proto = self.forwarded_proto(file.forwarded_proto.clone(), &placement);
+        let forwarded_proto = self.forwarded_proto(file.forwarded_proto.clone(), &facts);
         self.clients(&file, forwarded_proto.as_ref(), site);
-        self.streams(file.streams, site);
+        self.streams(&file, site);
         self.profile(&file, site);
         self.beside_the_proxy(&file);
         let (count, long_lived) = self.end(&file);
         let mut policy = Policy {
-            failure_policy: delivery::failure_policy(&file, &placement),
-            begin: file.drain.begin.unwrap_or_else(|| placement.usual_begin()),
-            finish: file.drain.finish.unwrap_or_else(|| placement.usual_finish()),
+            failure_policy: failure_policy(&file, &facts),
+            begin: file.drain.begin.unwrap_or(facts.drain.begin),
+            finish: file.drain.finish.unwrap_or(facts.drain.finish),
             engine: file.engine.unwrap_or(Engine::Auto),
             name,
             namespace,
             istio,
-            placement,
+            placement: placement.clone(),
             delivery: file.delivery.unwrap_or_default(),
             count,
             forwarded_proto,
@@ -99,30 +88,55 @@ impl Checker {
         policy
     }
 
-    /// The gate's port, if there is a gate.
-    fn gate(&mut self, file: &File, placement: &Placement) -> Option<u16> {
-        let why_no_gate = gate::why_none(placement, file);
-        let gate_port = self.gate_port(&file.gate, why_no_gate, placement);
-        self.gate_access(&file.gate);
-        if let Some(image) = &file.program_image {
-            self.image("program_image", image);
+    fn istio(&mut self, text: Option<&str>) -> Option<Release> {
+        let text = text?;
+        let release = versions::release(text);
+        release.map_err(|fix| self.problem("istio", format!("`{text}` is no version: {fix}"))).ok()
+    }
+
+    fn namespace(&mut self, written: Option<String>, facts: &Facts<'_>) -> Option<String> {
+        let root = || facts.class.map(|_| warnings::ROOT_NAMESPACE.to_owned());
+        let namespace = written.or_else(root);
+        match &namespace {
+            Some(namespace) => self.dns_label("namespace", namespace),
+            None if facts.controller == Controller::Nobody => {}
+            None => self.problem("namespace", NO_NAMESPACE),
         }
-        if let Placement::Envoy(envoy) = placement {
-            self.plain_envoy(file, envoy, gate_port);
+        namespace
+    }
+
+    fn delivery(&mut self, file: &File) {
+        let is_wrong = |module: &&str| file.is_mounted() && !module.starts_with("oci://");
+        if let Some(module) = file.module.as_deref().filter(is_wrong) {
+            self.problem(
+                "delivery",
+                format!(
+                    "an image volume needs an image, and `{module}` is none: write `module: \
+                        oci://…`, or take it out"
+                ),
+            );
         }
-        if placement.is_envoy_gateway() {
-            self.hook_of_envoy_gateway(file, gate_port.is_some());
-            self.module_of_envoy_gateway(file, gate_port.is_some());
-        }
-        gate_port
     }
 
     fn clients(&mut self, file: &File, proto: Option<&ForwardedProto>, site: Site<'_>) {
         if let Some(from) = &file.forwarded_for {
-            self.forwarded_for(from, proto, site.placement);
+            self.forwarded_for(from, proto, site.facts);
         }
         if let Some(websockets) = &file.websockets {
             self.websockets(websockets, file, site);
+        }
+    }
+
+    /// Checks what the listing of streams shows: a filter of Envoy writes it, in front of the
+    /// module.
+    fn streams(&mut self, file: &File, site: Site<'_>) {
+        if file.streams.show == Show::Nothing {
+            return;
+        }
+        match site.facts.no_show {
+            Some(why) => self.problem("streams.show", why),
+            None if !site.has_gate => self.problem("streams", OF_THE_GATE),
+            None => {}
         }
     }
 
@@ -144,29 +158,21 @@ impl Checker {
 
     /// A field or a value that has no effect here, or cannot work here, is an error.
     fn without_effect(&mut self, file: &File, site: Site<'_>) {
-        let Site { placement, has_gate } = site;
-        let (gate, drain, in_istio) = (&file.gate, &file.drain, placement.is_istio());
+        let Site { facts, has_gate } = site;
+        let (gate, drain, in_istio) =
+            (&file.gate, &file.drain, facts.controller == Controller::Istio);
+        let knows_reload = facts.controller != Controller::EnvoyGateway;
         let is_sds = matches!(gate.secret, Some(GateSecret::Sds(_)));
-        let by_overlay = matches!(placement, Placement::GatewayApi(_) | Placement::Waypoint(_));
         let reloads = file.failure_policy == Some(FailurePolicy::Reload);
         let waits_for_app = drain.wait_for_app.is_some() && has_gate;
         let drains_agent = drain.finish == Some(Finish::DrainAgent) && has_gate;
         // Without a gate, these times apply to Istio's own drain, or to Envoy's.
-        let has_times = has_gate || !placement.is_envoy_gateway();
+        let has_times = has_gate || knows_reload;
         let has_longest = has_times || file.retries.is_some();
-        for (field, is_written, works, why) in [
-            ("gate.secret", gate.secret.is_some(), has_gate, OF_THE_GATE),
-            ("gate.hosts", !gate.hosts.is_empty(), has_gate, OF_THE_GATE),
-            ("gate.evaluate_every", gate.evaluate_every.is_some(), has_gate, OF_THE_GATE),
-            ("gate.notify", gate.notify.is_some(), has_gate, OF_THE_GATE),
-            ("drain.begin", drain.begin.is_some(), has_gate, OF_THE_GATE),
-            ("drain.finish", drain.finish.is_some(), has_gate, OF_THE_GATE),
-            ("drain.long_lived", drain.long_lived.is_some(), has_gate, OF_THE_GATE),
-            ("drain.long_lived_after", drain.long_lived_after.is_some(), has_gate, OF_THE_GATE),
-            ("drain.wait_for_app", drain.wait_for_app.is_some(), has_gate, OF_THE_GATE),
-            ("drain.quiet", drain.quiet.is_some(), has_gate, OF_THE_GATE),
-            ("drain.delay", drain.delay.is_some(), has_gate, OF_THE_GATE),
-            ("drain.grace_from", drain.grace_from.is_some(), has_gate, OF_THE_GATE),
+        let of_the_gate = fields_of_the_gate(file)
+            .into_iter()
+            .map(|(field, is_written)| (field, is_written, has_gate, OF_THE_GATE));
+        for (field, is_written, works, why) in of_the_gate.chain([
             ("drain.deadline", drain.deadline.is_some(), has_times, OF_THE_GATE),
             ("drain.grace_period", drain.grace_period.is_some(), has_times, OF_THE_GATE),
             ("drain.longest_request", drain.longest_request.is_some(), has_longest, OF_THE_GATE),
@@ -174,13 +180,13 @@ impl Checker {
             ("drain.exit_on_zero", drain.exit_on_zero, in_istio, OF_ISTIO),
             ("end", file.end.is_some(), has_gate, OF_THE_GATE),
             ("istio", file.istio.is_some(), in_istio, OF_ISTIO),
-            ("stream_idle", file.stream_idle.is_some(), placement.limits_silence(), NO_LIMIT),
+            ("stream_idle", file.stream_idle.is_some(), !in_istio, NO_LIMIT),
             ("program_image", file.program_image.is_some(), !in_istio, HAS_AGENT),
-            ("failure_policy", reloads, !placement.is_envoy_gateway(), NO_RELOAD),
-            ("gate.secret.sds", is_sds, !by_overlay, NO_FILE),
-            ("drain.wait_for_app", waits_for_app, placement.has_app(), NO_APP),
+            ("failure_policy", reloads, knows_reload, NO_RELOAD),
+            ("gate.secret.sds", is_sds, facts.takes_sds, NO_FILE),
+            ("drain.wait_for_app", waits_for_app, facts.has_app, NO_APP),
             ("drain.finish", drains_agent, in_istio, NO_AGENT),
-        ] {
+        ]) {
             if is_written && !works {
                 self.problem(field, why);
             }
@@ -195,7 +201,9 @@ impl Checker {
         {
             self.problem("drain.grace_from", format!("`{name}` {why}"));
         }
-        sizing::fit(drain, site.usual_times()).unwrap_or_else(|problem| {
+        let usual = site.facts.drain;
+        let usual = if site.has_gate { usual } else { usual.without_gate() };
+        sizing::fit(drain, usual).unwrap_or_else(|problem| {
             self.0.push(problem);
             // Harmless times: a deadline of 60s.
             let (longest, second) = (TimeSpan::seconds(57), TimeSpan::seconds(1));
@@ -232,12 +240,48 @@ impl Checker {
             );
         }
         self.image("job.program_image", &job.program_image);
-        if job
-            .program
-            .as_ref()
-            .is_some_and(|program| !program.starts_with('/') || !values::is_word(program))
-        {
+        let is_wrong = |program: &&String| !program.starts_with('/') || !is_word(program);
+        if job.program.as_ref().filter(is_wrong).is_some() {
             self.problem("job.program", "is not an absolute path, such as `/laststream`");
         }
     }
+}
+
+/// Unless the file names one: `Reload` for a local file or an image volume, which is always there;
+/// otherwise `Open`, because an unreachable registry must not take a gateway down.
+fn failure_policy(file: &File, facts: &Facts<'_>) -> FailurePolicy {
+    // Envoy Gateway's controller fetches the counter in any case.
+    let is_fetched = facts.controller == Controller::EnvoyGateway;
+    let is_there = file.is_local() || file.is_mounted() && !is_fetched;
+    let usual = if is_there { FailurePolicy::Reload } else { FailurePolicy::Open };
+    file.failure_policy.unwrap_or(usual)
+}
+
+fn gate_parts(file: &File, port: Option<u16>) -> GateParts<'_> {
+    GateParts {
+        gate: &file.gate,
+        drain: &file.drain,
+        program_image: file.program_image.as_deref(),
+        is_mounted: file.is_mounted(),
+        port,
+    }
+}
+
+/// The fields that only a gate reads, and whether they are written.
+fn fields_of_the_gate(file: &File) -> [(&'static str, bool); 12] {
+    let (gate, drain) = (&file.gate, &file.drain);
+    [
+        ("gate.secret", gate.secret.is_some()),
+        ("gate.hosts", !gate.hosts.is_empty()),
+        ("gate.evaluate_every", gate.evaluate_every.is_some()),
+        ("gate.notify", gate.notify.is_some()),
+        ("drain.begin", drain.begin.is_some()),
+        ("drain.finish", drain.finish.is_some()),
+        ("drain.long_lived", drain.long_lived.is_some()),
+        ("drain.long_lived_after", drain.long_lived_after.is_some()),
+        ("drain.wait_for_app", drain.wait_for_app.is_some()),
+        ("drain.quiet", drain.quiet.is_some()),
+        ("drain.delay", drain.delay.is_some()),
+        ("drain.grace_from", drain.grace_from.is_some()),
+    ]
 }

@@ -29,6 +29,8 @@ impl fmt::Display for PolicyProblem {
     }
 }
 
+impl std::error::Error for PolicyProblem {}
+
 /// An invalid policy, with all its problems. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyError(pub Vec<PolicyProblem>);

@@ -3,20 +3,23 @@
 
 use std::collections::BTreeMap;
 
+use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
 pub use drain::{App, Begin, Drain, Finish, LongLived};
 pub use end::{End, EndKind, RetryAfter};
-pub use gate::Notify;
-use laststream_base::time_span::TimeSpan;
+pub use gate::{Gate, GateSecret, Notify};
 pub use streams::{Show, Streams};
 pub use websockets::{WebsocketRoute, Websockets};
 
-mod drain;
+use crate::placement::Placement;
+use laststream_base::time_span::TimeSpan;
+
+pub(crate) mod drain;
 mod end;
-mod gate;
+pub(crate) mod gate;
 mod streams;
 mod websockets;
 
@@ -47,7 +50,7 @@ pub struct File {
     /// `sha256:` and the digest of the image's manifest for `oci://`, or the checksum of the file
     /// for `https://`. Without it, `render` asks the registry.
     pub digest: Option<String>,
-    /// The way of the module's image into the proxy, by default `proxy`.
+    /// How the module's image gets to the proxy, by default `proxy`.
     pub delivery: Option<Delivery>,
     /// The secret with the registry's credentials, in the proxies' namespace. WasmPlugin, Envoy
     /// Gateway and image volumes have pull secrets.
@@ -92,6 +95,18 @@ pub struct File {
     pub job: Option<Job>,
 }
 
+impl File {
+    /// Whether kubelet mounts the module.
+    pub(crate) fn is_mounted(&self) -> bool {
+        self.delivery == Some(Delivery::ImageVolume)
+    }
+
+    /// Whether the module is the path of a file in the proxy.
+    pub(crate) fn is_local(&self) -> bool {
+        self.module.as_deref().is_some_and(|module| !module.contains("://"))
+    }
+}
+
 /// The kind of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -100,143 +115,7 @@ pub enum Profile {
     Streaming,
 }
 
-/// The kind of proxy.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "snake_case")]
-pub enum Placement {
-    /// An Istio gateway with its own Deployment, from Istio's chart for example.
-    Gateway(Gateways),
-    /// A Gateway of the Gateway API, whose Deployment Istio makes.
-    GatewayApi(GatewayApi),
-    /// Istio sidecars.
-    Sidecar(Sidecars),
-    /// A waypoint of Istio's ambient mode.
-    Waypoint(Waypoint),
-    /// A Gateway that Envoy Gateway runs.
-    EnvoyGateway(EnvoyGateway),
-    /// An Envoy without a mesh.
-    Envoy(PlainEnvoy),
-}
-
-impl Placement {
-    /// The GatewayClass, if the policy is for a class.
-    pub fn class(&self) -> Option<&str> {
-        match self {
-            Self::GatewayApi(GatewayApi { class, .. }) | Self::Waypoint(Waypoint { class, .. }) => {
-                class.as_deref()
-            }
-            _ => None,
-        }
-    }
-}
-
-/// An Istio gateway with its own Deployment, from Istio's chart for example.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Gateways {
-    /// Labels of the gateway's pods, by default `istio: ingressgateway`. In Istio's root namespace
-    /// they select gateways of all namespaces.
-    pub selector: BTreeMap<String, String>,
-}
-
-/// A Gateway of the Gateway API, whose Deployment Istio makes (Istio 1.28 and newer). Write either
-/// `gateway` or `class`.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct GatewayApi {
-    /// The name of the Gateway, in the policy's namespace.
-    pub gateway: Option<String>,
-    /// The GatewayClass of all Gateways that are meant, such as `istio`. The resources are then in
-    /// the namespace of istiod.
-    pub class: Option<String>,
-    /// The `spec` of a HorizontalPodAutoscaler that Istio then makes, such as `{minReplicas: 2,
-    /// maxReplicas: 5}`.
-    #[schemars(with = "Option<BTreeMap<String, Value>>")]
-    pub autoscaler: Option<Value>,
-    /// The `spec` of a PodDisruptionBudget that Istio then makes, such as `{minAvailable: 1}`.
-    #[schemars(with = "Option<BTreeMap<String, Value>>")]
-    pub disruption_budget: Option<Value>,
-}
-
-impl GatewayApi {
-    /// Whether the policy has neither an autoscaler nor a disruption budget, so an overlay could
-    /// change only the Deployment.
-    pub fn is_plain(&self) -> bool {
-        self.autoscaler.is_none() && self.disruption_budget.is_none()
-    }
-}
-
-/// Istio sidecars.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Sidecars {
-    /// Labels of the pods. The default is all sidecars of the namespace; in Istio's root namespace,
-    /// all of the mesh.
-    pub selector: BTreeMap<String, String>,
-    /// The streams that are counted, by default both directions.
-    pub directions: Vec<Direction>,
-    /// `true`: the sidecars are init containers with `restartPolicy: Always`, as Istio 1.27 and
-    /// newer inject them by default. `false`: they are ordinary containers. If this is not
-    /// written, `false` is assumed, with a warning.
-    pub native: Option<bool>,
-    /// The name of the Deployment that `render lifecycle` and `render proxy-config` patch, by
-    /// default the policy's name.
-    pub workload: Option<String>,
-}
-
-impl Sidecars {
-    /// Whether the sidecars are init containers.
-    pub fn is_native(&self) -> bool {
-        self.native == Some(true)
-    }
-}
-
-/// The direction of a stream, seen from the app.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// Requests to the app.
-    Inbound,
-    /// Requests from the app.
-    Outbound,
-}
-
-/// A waypoint of Istio's ambient mode. It has a gate if the module is a file in it: with `delivery:
-/// image_volume`, for example. Write either `gateway` or `class`.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Waypoint {
-    /// The name of the waypoint's Gateway, in the policy's namespace.
-    pub gateway: Option<String>,
-    /// `istio-waypoint`: all waypoints. The resources are then in Istio's root namespace.
-    pub class: Option<String>,
-}
-
-/// A Gateway that Envoy Gateway runs.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EnvoyGateway {
-    /// The name of the Gateway.
-    pub gateway: String,
-    /// Names of the Gateway's plain HTTP listeners, by default `http`. `render` patches
-    /// them, because no policy resource of Envoy Gateway can restore the header.
-    #[serde(default)]
-    pub listeners: Vec<String>,
-}
-
-/// An Envoy without a mesh.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PlainEnvoy {
-    /// Where Envoy listens, by default `127.0.0.1:10000`.
-    pub listen: Option<String>,
-    /// Where the app listens, by default `127.0.0.1:8080`.
-    pub app: Option<String>,
-    /// Where Envoy's admin interface listens, by default `127.0.0.1:9901`.
-    pub admin: Option<String>,
-}
-
-/// The way of the module's image into the proxy.
+/// How the module's image gets to the proxy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
@@ -263,7 +142,8 @@ pub enum FailurePolicy {
 }
 
 /// The part of Envoy that restores `x-forwarded-proto`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
     /// Envoy's native matchers where they are equivalent and known to exist; otherwise the module.
@@ -290,40 +170,6 @@ pub enum ForwardedFor {
     Xff,
     /// A header of one address that a CDN overwrites, such as `cf-connecting-ip`.
     Header(String),
-}
-
-/// The gate's listener.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Gate {
-    /// `false`: there is no gate, streams are only counted.
-    pub enabled: Option<bool>,
-    /// The gate's port on the loopback interface, by default 16091.
-    #[schemars(range(min = 1))]
-    pub port: Option<u16>,
-    /// Where the proxy has the gate's secret from. Without one, any client in the pod may begin a
-    /// drain, force the gate and end Envoy.
-    pub secret: Option<GateSecret>,
-    /// Host names that requests to the gate may carry, besides IP addresses and `localhost`.
-    pub hosts: Vec<String>,
-    /// How often a gate that serves evaluates its count, so that its metrics are current; 5s or
-    /// more. By default it does so only when it is asked.
-    pub evaluate_every: Option<TimeSpan>,
-    /// Tells the app when the drain begins, so that it ends its own long streams.
-    pub notify: Option<Notify>,
-}
-
-/// Where the proxy has the gate's secret from. The secret itself never stands in a policy or in a
-/// rendered file.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "snake_case")]
-pub enum GateSecret {
-    /// An environment variable of the proxy, such as `LASTSTREAM_SECRET`: 16 characters or more,
-    /// letters and digits for a hook.
-    Environment(String),
-    /// A file in the proxy with an SDS resource: a `generic_secret` named `laststream-gate`. It
-    /// may name the file with the secret.
-    Sds(String),
 }
 
 /// Envoy and the app pay for each retry of each request.
@@ -378,4 +224,13 @@ fn module_field(name: &str) -> Schema {
     let mut schema = laststream_filter::config::schema::schema();
     let field = schema.pointer_mut(&format!("/properties/{name}")).map(Value::take);
     field.and_then(|field| Schema::try_from(field).ok()).unwrap_or_default()
+}
+
+/// The JSON Schema (draft 2020-12) of the policy file.
+pub(crate) fn schema() -> Value {
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<File>().to_value();
+    schema["title"] = "laststream policy".into();
+    schema
 }

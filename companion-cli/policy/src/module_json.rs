@@ -2,24 +2,14 @@
 
 use std::fmt::Write as _;
 
-use laststream_filter::config::wire::Scope;
+use laststream_filter::config::wire::{self, Scope};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Policy;
-use super::check::end::kinds;
-use super::file::{App, Begin, Direction, End, EndKind, Notify, Placement, RetryAfter};
+use crate::check::end::kinds;
+use crate::file::{Begin, End, EndKind, Notify, RetryAfter};
+use crate::policy::Policy;
 use laststream_base::time_span::TimeSpan;
-
-/// The cluster of the admin interface in a rendered bootstrap.
-pub const ADMIN_CLUSTER: &str = "admin";
-
-/// The stat prefix of the connection manager that terminates the HBONE tunnels of a waypoint.
-pub const TUNNELS: &str = "connect_terminate";
-/// Stat prefixes of connection managers whose requests do not hold the drain: those of the gate and
-/// of its queries to Envoy, and Envoy Gateway's for kubelet's probes and for scrapes of the
-/// metrics.
-const ENVOY_GATEWAYS_OWN: [&str; 4] = ["admin", "laststream", "eg-ready-http", "eg-stats-http"];
 
 /// The filter state key of the gate's secret.
 pub const SECRET_KEY: &str = "laststream.gate_secret";
@@ -29,25 +19,7 @@ pub const REQUEST_KEY: &str = "laststream.request";
 
 /// The scopes that are counted, and whether `x-forwarded-proto` is restored there.
 pub fn scopes(policy: &Policy) -> Vec<(Scope, bool)> {
-    match &policy.placement {
-        Placement::Sidecar(sidecar) => sidecar
-            .directions
-            .iter()
-            .map(|direction| (scope(*direction), *direction == Direction::Inbound))
-            .collect(),
-        Placement::Waypoint(_) => vec![(Scope::Inbound, true)],
-        Placement::Gateway(_)
-        | Placement::GatewayApi(_)
-        | Placement::EnvoyGateway(_)
-        | Placement::Envoy(_) => vec![(Scope::Gateway, true)],
-    }
-}
-
-fn scope(direction: Direction) -> Scope {
-    match direction {
-        Direction::Inbound => Scope::Inbound,
-        Direction::Outbound => Scope::Outbound,
-    }
+    policy.placement.facts().scopes
 }
 
 pub fn stream(policy: &Policy, scope: Scope, with_proto: bool) -> Value {
@@ -61,8 +33,11 @@ pub fn stream(policy: &Policy, scope: Scope, with_proto: bool) -> Value {
 }
 
 pub fn gate(policy: &Policy) -> Value {
-    let (sizing, file) = (&policy.sizing, &policy.file);
-    let scopes: Vec<Scope> = scopes(policy).into_iter().map(|(scope, _)| scope).collect();
+    let (sizing, file, facts) = (&policy.sizing, &policy.file, policy.placement.facts());
+    let scopes: Vec<Scope> = facts.scopes.into_iter().map(|(scope, _)| scope).collect();
+    // At a sidecar the app's own calls must go on. A gateway's listeners are outbound.
+    let inbound_only = facts.has_app_calls && policy.begin == Begin::DrainListeners;
+    let begin = wire::Begin { call: policy.begin, inbound_only, delay_ms: sizing.delay.millis() };
     let gate = written([
         ("scopes", Some(json!(scopes))),
         ("quiet_ms", Some(millis(sizing.quiet))),
@@ -71,12 +46,12 @@ pub fn gate(policy: &Policy) -> Value {
         ("long_lived", unless_usual(policy.long_lived)),
         ("long_lived_after_ms", file.drain.long_lived_after.map(millis)),
         ("end", file.end.as_ref().and_then(end)),
-        ("begin", begin(policy)),
+        ("begin", unusual_members(&begin)),
         ("finish", unless_usual(policy.finish)),
-        ("admin", admin(&policy.placement)),
+        ("admin", unusual_members(&facts.admin)),
         ("secret_key", file.gate.secret.is_some().then(|| SECRET_KEY.into())),
         ("hosts", unless_usual(file.gate.hosts.as_slice())),
-        ("app", file.drain.wait_for_app.as_ref().map(app)),
+        ("app", file.drain.wait_for_app.as_ref().map(|app| json!(app))),
         ("notify", file.gate.notify.as_ref().map(notify)),
     ]);
     json!({ "role": "gate", "gate": gate })
@@ -97,17 +72,12 @@ fn unless_usual<T: Default + PartialEq + Serialize>(value: T) -> Option<Value> {
     (value != T::default()).then(|| json!(value))
 }
 
-fn admin(placement: &Placement) -> Option<Value> {
-    match placement {
-        Placement::Envoy(_) => Some(json!({ "cluster": ADMIN_CLUSTER })),
-        Placement::Waypoint(_) => Some(json!({ "tunnels": [TUNNELS] })),
-        Placement::EnvoyGateway(_) => Some(json!({ "ignore": ENVOY_GATEWAYS_OWN })),
-        _ => None,
-    }
-}
-
-fn app(app: &App) -> Value {
-    json!({ "cluster": app.cluster, "path": app.path.as_deref().unwrap_or("/") })
+/// The members that are not the module's own defaults; `None` if all are.
+fn unusual_members<T: Default + Serialize>(section: &T) -> Option<Value> {
+    let (mut json, usual) = (json!(section), json!(T::default()));
+    let members = json.as_object_mut()?;
+    members.retain(|name, value| *value != usual[name]);
+    (!members.is_empty()).then_some(json)
 }
 
 fn notify(Notify { cluster, path, timeout }: &Notify) -> Value {
@@ -133,90 +103,61 @@ fn end(end: &End) -> Option<Value> {
     (!json.is_empty()).then(|| json.into())
 }
 
-fn begin(policy: &Policy) -> Option<Value> {
-    let json = written([
-        ("call", unless_usual(policy.begin)),
-        ("inbound_only", drains_inbound_only(policy).then_some(true.into())),
-        ("delay_ms", unless_usual(policy.sizing.delay.millis())),
-    ]);
-    (!json.is_empty()).then(|| json.into())
-}
-
-/// Whether only inbound listeners drain. At a sidecar the app's own calls must go on. A gateway's
-/// listeners are outbound, so the option would have no effect there.
-pub fn drains_inbound_only(policy: &Policy) -> bool {
-    matches!(policy.placement, Placement::Sidecar(_)) && policy.begin == Begin::DrainListeners
-}
-
 /// The longest line before an object is written over several.
 const WIDTH: usize = 90;
 
 /// JSON for readers: a value that fits on a line is written on one. All characters are printable,
 /// so that any block of YAML can hold it.
 pub fn text(value: &Value) -> String {
-    let mut out = String::new();
-    write(&mut out, value, 0);
-    out
+    indented(value, 0)
 }
 
-fn write(out: &mut String, value: &Value, indent: usize) {
+fn indented(value: &Value, indent: usize) -> String {
     let line = on_a_line(value);
-    if indent + line.chars().count() <= WIDTH {
-        out.push_str(&line);
-        return;
+    let items = items(value);
+    if items.is_empty() || indent + line.chars().count() <= WIDTH {
+        return line;
     }
-    let (open, close, items): (char, char, Vec<(Option<&String>, &Value)>) = match value {
-        Value::Array(items) => ('[', ']', items.iter().map(|item| (None, item)).collect()),
-        Value::Object(members) => {
-            ('{', '}', members.iter().map(|(name, value)| (Some(name), value)).collect())
-        }
-        _ => return out.push_str(&line),
+    let margin = " ".repeat(indent);
+    let item = |(name, value): (String, &Value)| {
+        format!("{margin}  {name}{}", indented(value, indent + 2))
     };
-    out.push(open);
-    for (index, (name, value)) in items.into_iter().enumerate() {
-        out.push_str(if index > 0 { ",\n" } else { "\n" });
-        out.extend(std::iter::repeat_n(' ', indent + 2));
-        if let Some(name) = name {
-            quoted(out, name);
-            out.push_str(": ");
-        }
-        write(out, value, indent + 2);
-    }
-    out.push('\n');
-    out.extend(std::iter::repeat_n(' ', indent));
-    out.push(close);
+    let items: Vec<String> = items.into_iter().map(item).collect();
+    between(value, &format!("\n{}\n{margin}", items.join(",\n")))
 }
 
 fn on_a_line(value: &Value) -> String {
-    let mut out = String::new();
     match value {
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(on_a_line).collect();
-            let _ = write!(out, "[{}]", items.join(", "));
+        Value::Array(_) | Value::Object(_) => {
+            let item = |(name, value): (String, &Value)| name + &on_a_line(value);
+            let items: Vec<String> = items(value).into_iter().map(item).collect();
+            between(value, &items.join(", "))
         }
-        Value::Object(members) => {
-            let member = |(name, value): (&String, &Value)| {
-                let mut member = String::new();
-                quoted(&mut member, name);
-                member + ": " + &on_a_line(value)
-            };
-            let members: Vec<String> = members.iter().map(member).collect();
-            let _ = write!(out, "{{{}}}", members.join(", "));
-        }
-        Value::String(text) => quoted(&mut out, text),
-        Value::Null | Value::Bool(_) | Value::Number(_) => out.push_str(&value.to_string()),
+        Value::String(text) => quoted(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
     }
-    out
 }
 
-fn quoted(out: &mut String, text: &str) {
-    out.push('"');
+/// The items of an array or object, those of an object with their names.
+fn items(value: &Value) -> Vec<(String, &Value)> {
+    match value {
+        Value::Array(items) => items.iter().map(|item| (String::new(), item)).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (quoted(name) + ": ", value)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn between(value: &Value, items: &str) -> String {
+    if value.is_array() { format!("[{items}]") } else { format!("{{{items}}}") }
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
     for character in text.chars() {
         match character {
-            '"' | '\\' => {
-                out.push('\\');
-                out.push(character);
-            }
+            '"' | '\\' => out.extend(['\\', character]),
             ' '..='~' => out.push(character),
             _ => {
                 for unit in character.encode_utf16(&mut [0; 2]) {
@@ -225,7 +166,7 @@ fn quoted(out: &mut String, text: &str) {
             }
         }
     }
-    out.push('"');
+    out + "\""
 }
 
 #[cfg(test)]
@@ -242,11 +183,8 @@ mod tests {
         );
         let long =
             json!({ "first": { "some": "x".repeat(40), "more": "y".repeat(40) }, "second": ["z"] });
-        let written = text(&long);
-        assert!(
-            written.lines().count() > 3 && written.lines().all(|line| line.len() < 100),
-            "{written}"
-        );
-        assert_eq!(serde_json::from_str::<Value>(&written).expect("JSON"), long);
+        let lines = text(&long);
+        assert!(lines.lines().count() > 3 && lines.lines().all(|line| line.len() < 100), "{lines}");
+        assert_eq!(serde_json::from_str::<Value>(&lines).expect("JSON"), long);
     }
 }

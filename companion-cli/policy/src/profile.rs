@@ -5,8 +5,9 @@ use std::fmt::Display;
 
 use laststream_base::time_span::TimeSpan;
 
-use super::check::has_gate;
-use super::file::{End, EndKind, File, LongLived, Placement, Profile};
+use crate::check::gate::has_gate;
+use crate::file::{End, EndKind, File, LongLived, Profile};
+use crate::placement::Placement;
 
 /// Longer than nearly all answers of language models. Nodes that end sooner need a shorter time.
 const LONGEST: TimeSpan = TimeSpan::seconds(300);
@@ -20,9 +21,9 @@ const IDLE: TimeSpan = TimeSpan::seconds(3_600);
 
 /// The fields that a profile gave, with their values.
 #[derive(Default)]
-struct Given(Vec<String>);
+struct ProfileFields(Vec<String>);
 
-impl Given {
+impl ProfileFields {
     fn give<T>(&mut self, field: &mut Option<T>, name: &str, value: T, text: impl Display) {
         if field.is_none() {
             *field = Some(value);
@@ -33,18 +34,18 @@ impl Given {
 
 /// Fills the fields that the profile has defaults for, and returns those that it gave.
 pub(crate) fn fill(file: &mut File) -> Vec<String> {
-    let mut given = Given::default();
+    let mut fields = ProfileFields::default();
     match file.profile {
-        Some(Profile::Streaming) => streaming(file, &mut given),
+        Some(Profile::Streaming) => streaming(file, &mut fields),
         None => {}
     }
-    given.0
+    fields.0
 }
 
 /// The defaults for streams that last for minutes. Without a gate the check refuses the profile.
-fn streaming(file: &mut File, given: &mut Given) {
+fn streaming(file: &mut File, fields: &mut ProfileFields) {
     if file.placement.as_ref().is_some_and(Placement::limits_silence) {
-        given.give(&mut file.stream_idle, "stream_idle", IDLE, IDLE);
+        fields.give(&mut file.stream_idle, "stream_idle", IDLE, IDLE);
     }
     if !has_gate(file) {
         return;
@@ -53,16 +54,16 @@ fn streaming(file: &mut File, given: &mut Given) {
     let end = file.end.get_or_insert_default();
     let is_timed = [drain.longest_request, drain.deadline, drain.grace_period];
     if !is_timed.iter().any(Option::is_some) {
-        given.give(&mut drain.longest_request, "drain.longest_request", LONGEST, LONGEST);
+        fields.give(&mut drain.longest_request, "drain.longest_request", LONGEST, LONGEST);
         if end.at_age.is_none() {
             let before = &mut end.before_deadline;
-            given.give(before, "end.before_deadline", BEFORE_DEADLINE, BEFORE_DEADLINE);
+            fields.give(before, "end.before_deadline", BEFORE_DEADLINE, BEFORE_DEADLINE);
         }
-        given.give(&mut end.over, "end.over", OVER, OVER);
+        fields.give(&mut end.over, "end.over", OVER, OVER);
     }
     if drain.long_lived != Some(LongLived::Exempt) {
         let End { websocket, event_stream, .. } = end;
-        given.give(websocket, "end.websocket", EndKind::End, "end");
-        given.give(event_stream, "end.event_stream", EndKind::End, "end");
+        fields.give(websocket, "end.websocket", EndKind::End, "end");
+        fields.give(event_stream, "end.event_stream", EndKind::End, "end");
     }
 }

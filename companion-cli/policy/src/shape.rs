@@ -3,13 +3,13 @@
 use serde_json::Value;
 use serde_saphyr::Error;
 
-use super::file::File;
-use super::{Policy, PolicyProblem};
+use crate::error::PolicyProblem;
+use crate::file::{self, File};
 use laststream_base::parse_error::{ParseError, one_of, plain};
 
 /// Parses the YAML text. A text of comments alone is a policy with all defaults.
 pub(super) fn shape(text: &str) -> Result<File, PolicyProblem> {
-    if super::is_empty(text.as_bytes()) {
+    if is_empty(text.as_bytes()) {
         return Ok(File::default());
     }
     serde_saphyr::from_str(text).map_err(|error| {
@@ -17,6 +17,13 @@ pub(super) fn shape(text: &str) -> Result<File, PolicyProblem> {
         let message = message(&error).unwrap_or(usual);
         PolicyProblem { path: String::new(), message, place }
     })
+}
+
+/// Whether a text has comments at most, as a file that was truncated before it is written again.
+pub fn is_empty(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .all(|line| line.is_empty() || line.starts_with(b"#") || line == b"---")
 }
 
 /// The message of an error that names what the policy says; `None` if there is nothing to name.
@@ -38,16 +45,16 @@ fn message(error: &Error) -> Option<String> {
 
 /// Names the word, except at `gate.secret`: the secret itself may stand there by mistake.
 fn unknown_word(word: &str, expected: &[&str]) -> String {
-    let known = one_of(expected);
+    let words = one_of(expected);
     // The words of these lists are fields, which take a value.
     match expected {
         ["environment", ..] => format!(
-            "this word is not known here: write {known}, as in `{{environment: LASTSTREAM_SECRET}}`"
+            "this word is not known here: write {words}, as in `{{environment: LASTSTREAM_SECRET}}`"
         ),
         ["gateway", ..] => {
-            format!("`{word}` is not known here: write {known}, as in `{{gateway: {{}}}}`")
+            format!("`{word}` is not known here: write {words}, as in `{{gateway: {{}}}}`")
         }
-        _ => format!("`{word}` is not known here: write {known}"),
+        _ => format!("`{word}` is not known here: write {words}"),
     }
 }
 
@@ -56,7 +63,7 @@ const SECTIONS: [&str; 3] = ["drain", "gate", "end"];
 
 /// Names the section to which the field belongs, if it is one of another section.
 fn unknown_field(field: &str, expected: &[&str]) -> String {
-    let schema = Policy::schema();
+    let schema = file::schema();
     let has_it = |section: &&&str| fields(&schema["properties"][section]).any(|name| name == field);
     match SECTIONS.iter().find(has_it) {
         Some(section) => format!(

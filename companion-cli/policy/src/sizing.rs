@@ -7,8 +7,8 @@
 //! ├───────────────────────────── grace period ─────────────────────────┤
 //! ```
 
-use super::error::PolicyProblem;
-use super::file::{Begin, Drain};
+use crate::error::PolicyProblem;
+use crate::file::drain::{Begin, Drain, Finish};
 use laststream_base::time_span::TimeSpan;
 
 /// The least time that kubelet leaves after the hook.
@@ -20,8 +20,12 @@ const LATE: TimeSpan = TimeSpan::seconds(2);
 pub const ISTIO_DRAIN: TimeSpan = TimeSpan::seconds(45);
 /// Envoy's own default of its drain time.
 pub const ENVOY_DRAIN: TimeSpan = TimeSpan::seconds(600);
+
+/// The defaults of a drain by a gate.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Usual {
+pub(crate) struct UsualDrain {
+    pub(crate) begin: Begin,
+    pub(crate) finish: Finish,
     /// The time that Istio's agent takes after SIGTERM when the deadline was reached; `None` where
     /// there is no agent.
     agent: Option<TimeSpan>,
@@ -29,16 +33,28 @@ pub(crate) struct Usual {
     grace: TimeSpan,
 }
 
-impl Usual {
-    const GRACE: TimeSpan = TimeSpan::seconds(30);
-
-    pub(crate) const ISTIO: Self =
-        Self { agent: Some(TimeSpan::seconds(5)), delay: TimeSpan::seconds(0), grace: Self::GRACE };
-    pub(crate) const ENVOY: Self = Self { agent: None, ..Self::ISTIO };
+impl UsualDrain {
+    pub(crate) const ISTIO: Self = Self {
+        begin: Begin::DrainListeners,
+        finish: Finish::DrainAgent,
+        agent: Some(TimeSpan::seconds(5)),
+        delay: TimeSpan::seconds(0),
+        grace: TimeSpan::seconds(30),
+    };
+    pub(crate) const ENVOY: Self = Self { finish: Finish::Nothing, agent: None, ..Self::ISTIO };
     /// Not less than Envoy Gateway's own manager gives: a `minDrainDuration` of 10 s, and a
     /// `drainTimeout` of 60 s.
-    pub(crate) const ENVOY_GATEWAY: Self =
-        Self { agent: None, delay: TimeSpan::seconds(10), grace: TimeSpan::seconds(62) };
+    pub(crate) const ENVOY_GATEWAY: Self = Self {
+        begin: Begin::FailHealthChecks,
+        delay: TimeSpan::seconds(10),
+        grace: TimeSpan::seconds(62),
+        ..Self::ENVOY
+    };
+
+    /// The same where there is no gate.
+    pub(crate) fn without_gate(self) -> Self {
+        Self { agent: self.agent, ..Self::ISTIO }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +92,7 @@ pub fn drain_sizing(
     Sizing { longest_request: longest, grace_period, deadline, quiet, delay, agent }
 }
 
-pub(super) fn fit(drain: &Drain, usual: Usual) -> Result<Sizing, PolicyProblem> {
+pub(super) fn fit(drain: &Drain, usual: UsualDrain) -> Result<Sizing, PolicyProblem> {
     let quiet = drain.quiet.unwrap_or(TimeSpan::seconds(1));
     let begins = drain.begin != Some(Begin::Nothing);
     let delay = drain.delay.unwrap_or(if begins { usual.delay } else { TimeSpan::default() });
@@ -101,13 +117,13 @@ pub(super) fn fit(drain: &Drain, usual: Usual) -> Result<Sizing, PolicyProblem> 
     }
     let longest_request = drain.longest_request.unwrap_or(deadline - around);
     let sizing = Sizing { longest_request, grace_period, deadline, quiet, delay, agent };
-    let needed = drain.longest_request.map_or(deadline, |longest| longest + around);
-    if deadline + after > grace_period || (drain.deadline.is_none() && needed > deadline) {
-        let deadline = drain.deadline.unwrap_or(needed);
+    let least = drain.longest_request.map_or(deadline, |longest| longest + around);
+    if deadline + after > grace_period || (drain.deadline.is_none() && least > deadline) {
+        let deadline = drain.deadline.unwrap_or(least);
         return Err(sizing.grace_period_too_short(deadline, drain.longest_request));
     }
-    if needed > deadline {
-        return Err(sizing.deadline_too_short(needed));
+    if least > deadline {
+        return Err(sizing.deadline_too_short(least));
     }
     if deadline <= around {
         return Err(sizing.no_time_for_requests());
@@ -175,7 +191,7 @@ impl Sizing {
 
 #[cfg(test)]
 mod tests {
-    use super::{Drain, TimeSpan, Usual, fit};
+    use super::{Drain, TimeSpan, UsualDrain as Usual, fit};
 
     fn seconds(text: &str) -> Option<TimeSpan> {
         (!text.is_empty()).then(|| text.parse().expect(text))
@@ -206,9 +222,9 @@ mod tests {
             (Usual::ENVOY_GATEWAY, "60s", "", "", ["60s", "75s", "73s"]),
         ] {
             let sizing = fit(&drain(longest, grace, deadline), usual).expect("fits");
-            let found = [sizing.longest_request, sizing.grace_period, sizing.deadline];
-            let found = found.map(|time| time.to_string());
-            assert_eq!(found, expected, "{usual:?} {longest} {grace} {deadline}");
+            let times = [sizing.longest_request, sizing.grace_period, sizing.deadline];
+            let times = times.map(|time| time.to_string());
+            assert_eq!(times, expected, "{usual:?} {longest} {grace} {deadline}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The values of `module`: an image, a download, a file.
 
-use super::PolicyProblem;
-use super::file::Placement;
+use crate::error::PolicyProblem;
+use crate::placement::{Controller, Placement};
 use laststream_base::digest::is_hex;
 use laststream_base::image_reference::{FILE, NotAReference, Reference};
 
@@ -57,14 +57,13 @@ impl ModuleLocation {
     /// Rejects a relative path, because a proxy runs elsewhere. An Envoy without a mesh may be
     /// started in the file's folder.
     pub(super) fn reachable(self, placement: &Placement) -> Result<Self, PolicyProblem> {
+        let is_anywhere = placement.facts().controller == Controller::Nobody;
         match &self {
-            Self::File(path) if !path.starts_with('/') && !is_plain(placement) => {
-                Err(of_module(format!(
-                    "`{path}` is a relative path, and the proxy runs elsewhere: write the path of \
+            Self::File(path) if !path.starts_with('/') && !is_anywhere => Err(of_module(format!(
+                "`{path}` is a relative path, and the proxy runs elsewhere: write the path of \
                         the file in the proxy, such as `{MODULE_FOLDER}/{FILE}`, or \
                         `oci://HOST/REPOSITORY:TAG`"
-                )))
-            }
+            ))),
             _ => Ok(self),
         }
     }
@@ -89,10 +88,6 @@ impl ModuleLocation {
             Self::Mounted { .. } | Self::File(_) => None,
         }
     }
-}
-
-fn is_plain(placement: &Placement) -> bool {
-    matches!(placement, Placement::Envoy(_))
 }
 
 /// The module that an image must hold.
@@ -243,7 +238,7 @@ fn hex(field: &str, digest: &str) -> Result<String, PolicyProblem> {
     if is_hex(hex) {
         Ok(hex.to_owned())
     } else {
-        let message = "is not a digest: `sha256:` and 64 hexadecimal digits in small letters";
+        let message = "is not a digest: `sha256:` and 64 hexadecimal digits in lowercase letters";
         Err(PolicyProblem::new(field, format!("`{digest}` {message}")))
     }
 }
@@ -268,18 +263,22 @@ mod tests {
 
     #[test]
     fn every_form_is_pinned() {
-        let pinned = format!("sha256:{HEX}");
+        let reference = format!("sha256:{HEX}");
         for (module, digest, url) in [
-            (format!("oci://ghcr.io/a/b@{pinned}"), None, format!("oci://ghcr.io/a/b@{pinned}")),
             (
-                format!("oci://127.0.0.1:5000/a:1.0@{pinned}"),
+                format!("oci://ghcr.io/a/b@{reference}"),
                 None,
-                format!("oci://127.0.0.1:5000/a@{pinned}"),
+                format!("oci://ghcr.io/a/b@{reference}"),
+            ),
+            (
+                format!("oci://127.0.0.1:5000/a:1.0@{reference}"),
+                None,
+                format!("oci://127.0.0.1:5000/a@{reference}"),
             ),
             (
                 "oci://[::1]:5000/a/b:v1".into(),
-                Some(pinned.as_str()),
-                format!("oci://[::1]:5000/a/b@{pinned}"),
+                Some(reference.as_str()),
+                format!("oci://[::1]:5000/a/b@{reference}"),
             ),
             (
                 "https://example.com/plugin.wasm".into(),
@@ -292,11 +291,11 @@ mod tests {
             assert_eq!(source.sha256(), Some(HEX));
         }
         assert_eq!(read("/a.wasm", None, &no_registry), Ok(ModuleLocation::File("/a.wasm".into())));
-        let found = read("oci://ghcr.io/a/b:1", None, &|name, _| {
+        let location = read("oci://ghcr.io/a/b:1", None, &|name, _| {
             Ok(format!("sha256:{}{}", &HEX[..63], name.len() % 10))
         })
         .expect("resolved");
-        assert_eq!(found.sha256().map(|hex| &hex[..63]), Some(&HEX[..63]));
+        assert_eq!(location.sha256().map(|hex| &hex[..63]), Some(&HEX[..63]));
     }
 
     #[test]

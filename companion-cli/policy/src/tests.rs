@@ -6,8 +6,6 @@ use super::file::Engine;
 use super::{Overrides, Policy, Wanted};
 
 mod clients;
-mod end;
-mod gate;
 mod profile;
 
 const EVERYTHING: &str = include_str!("tests/everything.yaml");

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use laststream_base::versions::{self, ISTIO};
 use serde_json::Value;
 
-use super::Policy;
-use super::check::end::has_other_rules;
-use super::file::{LongLived, Placement};
+use crate::check::end::has_other_rules;
+use crate::file::LongLived;
+use crate::policy::Policy;
 
 /// The longest prefixes, of IPv4 and of IPv6, that are too wide for a load balancer's own
 /// addresses. No VPC of AWS is larger than a /16, and a site has a /48 of IPv6: a wider range
@@ -15,12 +15,9 @@ use super::file::{LongLived, Placement};
 const NARROWEST_WIDE: [u8; 2] = [15, 47];
 
 pub(super) fn of(policy: &Policy) -> Vec<String> {
-    let (file, class) = (&policy.file, policy.placement.class());
+    let (file, place) = (&policy.file, policy.placement.facts());
+    let class = place.class;
     let (drain, proto) = (&file.drain, policy.forwarded_proto.as_ref());
-    let sidecar = match &policy.placement {
-        Placement::Sidecar(sidecar) => Some(sidecar),
-        _ => None,
-    };
     let (range, nearest) = (ISTIO.range(), policy.istio.and_then(|istio| ISTIO.instead_of(istio)));
     let times = [drain.longest_request, drain.deadline, drain.grace_period];
     let is_elsewhere =
@@ -31,14 +28,17 @@ pub(super) fn of(policy: &Policy) -> Vec<String> {
     let wide = proto.into_iter().flat_map(|proto| &proto.peers).filter(|range| is_wide(range));
     let when = |is_so: bool, text: &str| is_so.then(|| text.to_owned());
     [
-        when(sidecar.is_some_and(|sidecar| sidecar.native.is_none()), CLASSIC),
+        place.warning.map(str::to_owned),
         nearest
             .map(versions::text)
             .map(|nearest| format!("istio: {range} are known: it is rendered as for {nearest}")),
         when(file.gate.enabled == Some(false) && times.iter().any(Option::is_some), NO_GATE),
         when(class.is_some() && is_elsewhere, CLASS),
         class.map(|class| format!("placement: {}", OLDEST.replace("CLASS", class))),
-        when(sidecar.is_some() && proto.is_some_and(|proto| usual_fallback(&proto.json)), FALLBACK),
+        when(
+            place.has_app_calls && proto.is_some_and(|proto| usual_fallback(&proto.json)),
+            FALLBACK,
+        ),
         when(exempts_none, EXEMPTS_NONE),
     ]
     .into_iter()
@@ -71,10 +71,6 @@ const OLDEST: &str = "istiod takes only the oldest ConfigMap of a class. If `kub
     such as that of the value `gatewayClasses` of istiod's chart, put what is rendered into that \
     one";
 
-const CLASSIC: &str = "placement.sidecar.native: is not written, so `false` is assumed. Istio 1.27 \
-    and newer inject native sidecars by default (`kubectl get pod POD --output \
-    jsonpath='{.spec.initContainers[*].name}'` lists `istio-proxy`): write `true` or `false`";
-
 const NO_GATE: &str = "drain: there is no gate (`gate: {enabled: false}`), so a pod that stops \
     waits for no request; these times only keep Envoy from cutting requests when a listener is \
     replaced. Take them out, or the line about the gate";
@@ -105,29 +101,14 @@ mod tests {
 
     #[test]
     fn ranges_wider_than_a_network_are_wide() {
-        for range in [
-            "10.0.0.0/8",
-            "172.16.0.0/12",
-            "104.16.0.0/13",
-            "128.0.0.0/1",
-            "::ffff:10.0.0.0/104",
-            "fc00::/7",
-            "2400:cb00::/32",
-        ] {
+        const WIDE: &str = "10.0.0.0/8 172.16.0.0/12 104.16.0.0/13 128.0.0.0/1 \
+            ::ffff:10.0.0.0/104 fc00::/7 2400:cb00::/32";
+        const OTHERS: &str = "127.0.0.0/8 10.0.0.0/16 35.191.0.0/16 10.0.0.1 ::1 2001:db8::/48 \
+            ::ffff:10.0.0.0/112 0.0.0.0/0 ::/0 x/8";
+        for range in WIDE.split(' ') {
             assert!(is_wide(range), "{range}");
         }
-        for range in [
-            "127.0.0.0/8",
-            "10.0.0.0/16",
-            "35.191.0.0/16",
-            "10.0.0.1",
-            "::1",
-            "2001:db8::/48",
-            "::ffff:10.0.0.0/112",
-            "0.0.0.0/0",
-            "::/0",
-            "x/8",
-        ] {
+        for range in OTHERS.split(' ') {
             assert!(!is_wide(range), "{range}");
         }
     }

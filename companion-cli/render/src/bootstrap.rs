@@ -2,8 +2,8 @@
 //! apply. It is an annotation of the pods, because that changes together with them, and needs
 //! no object beside the overlay.
 
-use super::parts;
-use super::{block, gate};
+use super::objects::block;
+use super::{gate, parts};
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::{ModuleLocation, Policy, PolicyProblem};
 

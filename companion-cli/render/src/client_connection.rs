@@ -48,7 +48,7 @@ pub(super) struct Chain {
 pub(super) fn chains(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Chain> {
     let manager = || Map::of("@type", HCM_TYPE).with("stat_prefix", "main");
     let edge = || manager().with("use_remote_address", true);
-    let detecting = |extension: Map| {
+    let detection = |extension: Map| {
         manager()
             .note(
                 "The client's address comes from a header. Without use_remote_address Envoy keeps \
@@ -58,7 +58,7 @@ pub(super) fn chains(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Chain> {
             .with("original_ip_detection_extensions", List::of(extension))
     };
     let all = |manager: Map| vec![Chain { matches: None, manager }];
-    let limited = |peers: &[String], manager: Map| {
+    let for_peers = |peers: &[String], manager: Map| {
         let rest = Chain { matches: None, manager: edge() };
         vec![Chain { matches: Some(from_peers(peers)), manager }, rest]
     };
@@ -67,9 +67,11 @@ pub(super) fn chains(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Chain> {
     let ports = proto.and_then(|proto| proto.destination_ports.as_ref());
     let ports = ports.filter(|_| scheme.is_by_destination());
     match (ports, &policy.file.forwarded_for) {
-        (Some(ports), _) => limited(peers, by_ports(edge(), ports)),
-        (None, Some(ForwardedFor::Xff)) => all(detecting(xff(peers))),
-        (None, Some(ForwardedFor::Header(name))) => limited(peers, detecting(client_header(name))),
+        (Some(ports), _) => for_peers(peers, by_ports(edge(), ports)),
+        (None, Some(ForwardedFor::Xff)) => all(detection(xff(peers))),
+        (None, Some(ForwardedFor::Header(name))) => {
+            for_peers(peers, detection(client_header(name)))
+        }
         (None, None) => all(edge()),
     }
 }

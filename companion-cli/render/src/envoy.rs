@@ -5,13 +5,16 @@ use std::net::SocketAddr;
 use laststream_filter::config::wire::Scope;
 
 use super::client_connection::{self, Chain};
+use super::files::{File, other};
 use super::gate;
+use super::kind::misplaced;
 use super::parts::{self, HCM, Role, WHY_EARLY, WHY_REMOVED};
+use super::placement::{self, Form};
 use super::scheme::Scheme;
-use super::{File, misplaced, other, shown_request, websockets};
+use super::{shown_request, websockets};
 use laststream_base::yaml::{List, Map};
-use laststream_policy::file::{Placement, PlainEnvoy};
-use laststream_policy::module_json::{self, ADMIN_CLUSTER};
+use laststream_policy::module_json;
+use laststream_policy::placement::{ADMIN_CLUSTER, PlainEnvoy};
 use laststream_policy::{ENVOY_DRAIN, ModuleLocation, Policy, PolicyProblem, Resolve};
 
 pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
@@ -58,8 +61,8 @@ const FRAMES: &str = "laststream-frames";
 
 /// The Envoy that the policy is for.
 pub(super) fn placed(policy: &Policy) -> Result<&PlainEnvoy, PolicyProblem> {
-    match &policy.placement {
-        Placement::Envoy(envoy) => Ok(envoy),
+    match placement::facts(policy).form {
+        Form::Envoy(envoy) => Ok(envoy),
         _ => misplaced("is not an Envoy without a mesh: write `placement: {envoy: {}}`"),
     }
 }
@@ -113,7 +116,7 @@ pub(super) fn addresses(envoy: &PlainEnvoy) -> Result<[SocketAddr; 3], PolicyPro
     let read = |address: &Option<String>| address.as_deref().unwrap_or_default().parse();
     match (read(&envoy.listen), read(&envoy.app), read(&envoy.admin)) {
         (Ok(listen), Ok(app), Ok(admin)) => Ok([listen, app, admin]),
-        _ => Err(PolicyProblem::new("placement.envoy", "has an address that is none")),
+        _ => Err(PolicyProblem::new("placement.envoy", "is not an address: write `HOST:PORT`")),
     }
 }
 
@@ -132,47 +135,49 @@ pub(super) fn main(
     modules: &[Map],
     listen: SocketAddr,
 ) -> Map {
-    let mut limited = Vec::new();
-    let mut others = Map::new();
+    let mut chains = Vec::new();
+    let mut default_chain = Map::new();
     for Chain { matches, manager } in client_connection::chains(policy, scheme) {
         let manager = connection_manager(policy, manager, scheme, modules);
         let filters = List::of(parts::typed(HCM, manager));
         match matches {
             Some(matches) => {
                 let chain = Map::of("filter_chain_match", matches);
-                limited.push(chain.with("filters", filters));
+                chains.push(chain.with("filters", filters));
             }
-            None => others = Map::of("filters", filters),
+            None => default_chain = Map::of("filters", filters),
         }
     }
     let listener = Map::of("name", "main").with("address", address(listen));
-    let proxied = client_connection::takes_proxy_protocol(policy)
+    let proxy_protocol = client_connection::takes_proxy_protocol(policy)
         .then(|| List::of(client_connection::proxy_protocol_filter()));
-    let listener =
-        listener.note(client_connection::WHY_PROXY_PROTOCOL).with_some("listener_filters", proxied);
-    if limited.is_empty() {
-        return listener.with("filter_chains", List::of(others));
+    let listener = listener
+        .note(client_connection::WHY_PROXY_PROTOCOL)
+        .with_some("listener_filters", proxy_protocol);
+    if chains.is_empty() {
+        return listener.with("filter_chains", List::of(default_chain));
     }
     listener
-        .with("filter_chains", limited.into_iter().collect::<List>())
+        .with("filter_chains", chains.into_iter().collect::<List>())
         .note("All other peers.")
-        .with("default_filter_chain", others)
+        .with("default_filter_chain", default_chain)
 }
 
 /// The whole connection manager: its first fields, and those that all filter chains share.
 fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, modules: &[Map]) -> Map {
-    let teller = scheme.peer_info().map(|info| parts::peer_info_filter(parts::STATE_FILTER, info));
-    let filters = teller
+    let peer_filter =
+        scheme.peer_info().map(|info| parts::peer_info_filter(parts::STATE_FILTER, info));
+    let filters = peer_filter
         .into_iter()
         .chain(shown_request::filter(policy))
         .chain(modules.iter().cloned())
         .chain(scheme.filters().iter().cloned())
         .chain([parts::router()]);
-    let removed = scheme.saved_in().map(List::of);
+    let removals = scheme.saved_in().map(List::of);
     let host = Map::of("name", "app")
         .with("domains", List::of("*"))
         .note(WHY_REMOVED)
-        .with_some("request_headers_to_remove", removed)
+        .with_some("request_headers_to_remove", removals)
         .with("routes", routes(policy));
     manager
         .note("How long a stream may be silent; the routes have no other time-out.")
@@ -180,7 +185,7 @@ fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module
         .note(WHY_EARLY)
         .with_some(
             "early_header_mutation_extensions",
-            scheme.early(&policy.placement).map(|early| parts::early_mutation(early, policy)),
+            scheme.early(policy).map(|early| parts::early_mutation(early, policy)),
         )
         .note(
             "WebSockets are let through; they hold a drain until they end, unless the policy has \

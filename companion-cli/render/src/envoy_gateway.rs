@@ -5,14 +5,19 @@ use laststream_filter::config::wire::Scope;
 use laststream_filter::forwarded::FORWARDED_PROTO;
 
 use super::client_connection;
+use super::envoy_proxy;
 use super::envoy_proxy::gateway_time;
+use super::files::{File, GATEWAY_PATCH, objects};
+use super::kind::misplaced;
+use super::objects::{metadata, patch_gateway, reference};
 use super::parts::{self, WHY_EARLY, WHY_REMOVED};
+use super::placement::{self, Form};
 use super::scheme::Scheme;
-use super::{File, GATEWAY_PATCH, envoy_proxy, metadata, misplaced, objects, patch_gateway};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map, Node};
-use laststream_policy::file::{EnvoyGateway, FailurePolicy, Placement};
+use laststream_policy::file::FailurePolicy;
 use laststream_policy::module_json;
+use laststream_policy::placement::EnvoyGateway;
 use laststream_policy::{ModuleLocation, Policy, PolicyProblem};
 
 const API: &str = "gateway.envoyproxy.io/v1alpha1";
@@ -20,7 +25,7 @@ const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
 
 pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<Vec<File>, PolicyProblem> {
-    let Placement::EnvoyGateway(gateway) = &policy.placement else {
+    let Form::EnvoyGateway(gateway) = placement::facts(policy).form else {
         return misplaced(
             "is not Envoy Gateway: write `placement: {envoy_gateway: {gateway: NAME}}`",
         );
@@ -102,11 +107,11 @@ fn clients(policy: &Policy, gateway: &EnvoyGateway) -> Option<Map> {
         EnvoyPatchPolicy is off.";
     let spec = Map::of("targetRefs", List::of(target(gateway)));
     if client_connection::takes_proxy_protocol(policy) {
-        let proxied = Map::new()
+        let protocol = Map::new()
             .note("Health checks of the load balancer send no header.")
             .with("optional", true);
         return Some(
-            spec.note(client_connection::WHY_PROXY_PROTOCOL).with("proxyProtocol", proxied),
+            spec.note(client_connection::WHY_PROXY_PROTOCOL).with("proxyProtocol", protocol),
         );
     }
     policy.file.forwarded_for.as_ref()?;
@@ -117,12 +122,12 @@ fn clients(policy: &Policy, gateway: &EnvoyGateway) -> Option<Map> {
         .collect::<List>();
     let trusted = Map::of("trustedCIDRs", ranges);
     let all: List = [FORWARDED_PROTO].into_iter().chain(parts::EDGE_HEADERS).collect();
-    let removed = Map::of("remove", all);
+    let removal = Map::of("remove", all);
     Some(
         spec.note("The same peers as those whose x-forwarded-proto is believed.")
             .with("clientIPDetection", Map::of("xForwardedFor", trusted))
             .note(WHY_REMOVED_EARLY)
-            .with("headers", Map::of("earlyRequestHeaders", removed)),
+            .with("headers", Map::of("earlyRequestHeaders", removal)),
     )
 }
 
@@ -220,7 +225,7 @@ fn patches_of_listener(
             add(LISTENER, format!("{MANAGER}/http_filters/0"), filter.clone().into()),
         ));
     }
-    if let Some(early) = scheme.early(&policy.placement) {
+    if let Some(early) = scheme.early(policy) {
         let path = format!("{MANAGER}/early_header_mutation_extensions");
         patches.push((WHY_EARLY, add(LISTENER, path, parts::early_mutation(early, policy).into())));
     }
@@ -241,9 +246,9 @@ fn patch_policy(policy: &Policy, gateway: &EnvoyGateway, patches: Vec<(&'static 
 }
 
 fn target(gateway: &EnvoyGateway) -> Map {
-    super::gateway_ref(&gateway.gateway)
+    reference("Gateway", &gateway.gateway)
 }
 
 fn object(kind: &str, policy: &Policy, spec: Map) -> Map {
-    super::object(API, kind, metadata(policy, &policy.name), spec)
+    super::objects::object(API, kind, metadata(policy, &policy.name), spec)
 }

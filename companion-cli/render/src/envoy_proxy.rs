@@ -1,14 +1,16 @@
 //! The EnvoyProxy of a Gateway that Envoy Gateway runs: the gate in the bootstrap, and in the
 //! Deployment the stop hook with what it needs.
 
+use super::files::File;
+use super::gate;
 use super::hook::{WHY_TIMEOUT, by_program, pod_with_grace};
 use super::image_volume::pull_secrets;
+use super::objects::{block, gateway_patch};
 use super::parts;
 use super::volume::{Program, Volume};
-use super::{File, block, gate, gateway_patch};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map, Node};
-use laststream_policy::file::EnvoyGateway;
+use laststream_policy::placement::EnvoyGateway;
 use laststream_policy::{ModuleLocation, Policy};
 
 /// `spec` of the EnvoyProxy; `None` where there is no gate, or no program for its hook.
@@ -102,59 +104,4 @@ pub(super) fn reference(gateway: &EnvoyGateway, policy: &Policy) -> File {
         .with("kind", "EnvoyProxy")
         .with("name", policy.name.as_str());
     gateway_patch(policy, &gateway.gateway, Some(ONE), parameters)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use crate::Kind;
-    use crate::tests;
-
-    /// The rendered objects by their kinds, then the patch of the Gateway.
-    fn rendered(more: &str) -> Vec<Value> {
-        let policy = format!(
-            "name: counter\nnamespace: edge\nmodule: oci://h/r:t\ndelivery: image_volume\n\
-                program_image: h/tools:1\nplacement: {{envoy_gateway: {{gateway: b}}}}\n{more}"
-        );
-        let files = tests::rendered(Kind::EnvoyGateway, &policy);
-        let documents =
-            |text: &str| -> Vec<Value> { serde_saphyr::from_multiple(text).expect("YAML") };
-        files.iter().flat_map(|file| documents(&file.text)).collect()
-    }
-
-    #[test]
-    fn a_long_drain_has_a_time_that_the_gateway_api_takes() {
-        let drain_time = |longest: &str| {
-            let files = rendered(&format!("drain: {{longest_request: {longest}}}"));
-            files[1]["spec"]["shutdown"]["drainTimeout"].as_str().expect("a time").to_owned()
-        };
-        assert!(drain_time("1h").ends_with('s'));
-        assert!(drain_time("19h").ends_with('m'), "more than 99,999 s");
-    }
-
-    /// The policy's names and ports appear in more than one place.
-    #[test]
-    fn the_gate_has_the_vm_id_of_the_counter_and_the_hook_its_port() {
-        let [counter, proxy, patch] = &rendered("gate: {port: 15099}")[..] else {
-            panic!("three documents")
-        };
-        assert_eq!(counter["metadata"]["name"], "counter");
-        let bootstrap = proxy["spec"]["bootstrap"]["value"].as_str().expect("a text");
-        assert!(bootstrap.contains("vm_id: envoyextensionpolicy/edge/counter/wasm/0"), "{proxy:#}");
-        assert_eq!(patch["spec"]["infrastructure"]["parametersRef"]["name"], "counter");
-        let hook = proxy.pointer(
-            "/spec/provider/kubernetes/envoyDeployment/patch/value/spec/template/spec/containers/0\
-             /lifecycle/preStop/exec/command/2",
-        );
-        assert_eq!(hook, Some(&json!("--gate=http://127.0.0.1:15099")));
-    }
-
-    /// An unreachable registry or controller must not stop the Gateway.
-    #[test]
-    fn the_counter_fails_open_unless_the_policy_says_otherwise() {
-        for (more, open) in [("", true), ("failure_policy: closed", false)] {
-            assert_eq!(rendered(more)[0]["spec"]["wasm"][0]["failOpen"], open, "{more}");
-        }
-    }
 }

@@ -1,22 +1,30 @@
 //! One EnvoyFilter with all parts: the counters, the gate, and the parts that restore the scheme.
 
 mod newer;
+mod patch;
 pub(super) mod statistics;
 
 use laststream_filter::config::wire::Scope;
 
 use super::client_connection;
+use super::files::{Rendered, objects};
 use super::gate;
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
-use super::scheme::Scheme;
-use super::{File, metadata, misplaced, objects, pods, shown_request, target_refs, websockets};
+use super::placement;
+use super::scheme::{self, Scheme};
+use super::{shown_request, websockets};
 use laststream_base::yaml::{List, Map};
-use laststream_policy::file::{Delivery, Placement};
+use laststream_policy::file::{Delivery, Engine};
 use laststream_policy::module_json::{self, scopes};
 use laststream_policy::{ModuleLocation, Policy, PolicyProblem, Resolve};
+pub use patch::IMAGE_ANNOTATION;
+use patch::{
+    PEER, Patch, context_at, context_of, first, in_managers, is_inline, name_of, object, patch,
+    takes_envoyfilters,
+};
 
-pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
-    takes_envoyfilters(&policy.placement)?;
+pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem> {
+    takes_envoyfilters(policy)?;
     let source = &policy.source(resolve)?;
     let scheme = Scheme::of(policy, |part| name_of(policy, part))?;
     let frames = frames(policy, resolve)?;
@@ -28,26 +36,16 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
         around_requests(policy, &scheme),
     ];
     let mut about = about(is_inline(source), &scheme);
-    if matches!(&policy.placement, Placement::GatewayApi(_)) {
+    if placement::facts(policy).overlay.is_some() {
         about.push(MADE_BY_ISTIO.into());
     }
     about.extend(scheme.about());
     about.extend(lacks_secret(policy).then(|| NO_SECRET.to_owned()));
     let object = object(policy, &policy.name, Some(source), patches.into_iter().flatten());
-    Ok(objects("envoyfilter.yaml", &about, &[object]))
-}
-
-fn takes_envoyfilters(placement: &Placement) -> Result<(), PolicyProblem> {
-    let why_not = match placement {
-        Placement::Gateway(_) | Placement::GatewayApi(_) | Placement::Sidecar(_) => return Ok(()),
-        Placement::Waypoint(_) => {
-            "a waypoint takes no EnvoyFilter: `render wasmplugin` has the counter, `render \
-                overlay` the gate"
-        }
-        Placement::EnvoyGateway(_) => "Envoy Gateway knows no EnvoyFilters: `render envoy-gateway`",
-        Placement::Envoy(_) => "an Envoy without a mesh knows no EnvoyFilters: `render envoy`",
-    };
-    misplaced(why_not)
+    let is_native = policy.engine == Engine::Native && policy.forwarded_proto.is_some();
+    let warnings = [lacks_secret(policy).then_some(NO_SECRET), is_native.then_some(scheme::NEEDS)];
+    let warnings = warnings.into_iter().flatten().map(str::to_owned).collect();
+    Ok(Rendered { files: vec![objects("envoyfilter.yaml", &about, &[object])], warnings })
 }
 
 /// The comment at the head of the file, as far as it is the same for all placements.
@@ -78,96 +76,18 @@ fn about(is_inline: bool, scheme: &Scheme<'_>) -> Vec<String> {
     about
 }
 
-/// Whether the module is configured in the listener itself. Kubelet mounts the file before Envoy
-/// starts, so there is nothing to discover.
-fn is_inline(source: &ModuleLocation) -> bool {
-    matches!(source, ModuleLocation::Mounted { .. })
-}
-
 /// Whether the policy has a pull secret that the proxy itself would have to use.
-pub(super) fn lacks_secret(policy: &Policy) -> bool {
+fn lacks_secret(policy: &Policy) -> bool {
     policy.file.pull_secret.is_some() && policy.delivery == Delivery::Proxy
 }
 
 /// A secret's content in the resource would be readable for all users of the resource.
-pub(super) const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the proxies pull with the \
+const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the proxies pull with the \
     docker configuration of their own container (DOCKER_CONFIG). `render wasmplugin` has pull \
     secrets, and no gate.";
 
 const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. Its stop hook and its \
     annotations are in overlay.yaml (`render overlay`).";
-
-/// The part of the name of the filter that writes the peer information.
-const PEER: &str = "peer";
-
-/// The reason for a patch, and the patch.
-type Patch = (&'static str, Map);
-
-/// The annotation with the image that the volume must have; for `laststream lint`.
-pub const IMAGE_ANNOTATION: &str = "laststream.dev/image";
-
-fn object(
-    policy: &Policy,
-    name: &str,
-    source: Option<&ModuleLocation>,
-    patches: impl IntoIterator<Item = Patch>,
-) -> Map {
-    let patches =
-        patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
-    let selector = pods(policy).map(|labels| Map::of("labels", labels));
-    let targets = target_refs(policy);
-    let image = match source {
-        Some(ModuleLocation::Mounted { reference, .. }) => Some(
-            Map::new()
-                .note("The image of the volume; `laststream lint` compares both.")
-                .with(IMAGE_ANNOTATION, reference.as_str()),
-        ),
-        _ => None,
-    };
-    let metadata = metadata(policy, name).with_some("annotations", image);
-    let spec = spec(selector, targets).with("configPatches", patches);
-    super::object("networking.istio.io/v1alpha3", "EnvoyFilter", metadata, spec)
-}
-
-/// Resources without a priority are applied before this one, so laststream's filters end up in
-/// front of all others that are inserted first.
-const PRIORITY: u16 = 100;
-
-fn spec(selector: Option<Map>, targets: Option<List>) -> Map {
-    Map::new()
-        .with_some("workloadSelector", selector)
-        .note("By name: a selector would reach the same labels on other gateways.")
-        .with_some("targetRefs", targets)
-        .note(
-            "Patches of equal priority are applied by age: without it the order changes when \
-            another resource is applied again.",
-        )
-        .with("priority", PRIORITY)
-}
-
-/// Names must differ over all resources on a proxy: a name that occurs twice makes Envoy reject the
-/// whole update.
-pub(super) fn name_of(policy: &Policy, part: &str) -> String {
-    match &policy.namespace {
-        Some(namespace) => format!("{}.{namespace}.{part}", policy.name),
-        None => format!("{}.{part}", policy.name),
-    }
-}
-
-/// Istio's patch context for the listeners of a scope.
-fn context_of(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Inbound => "SIDECAR_INBOUND",
-        Scope::Outbound => "SIDECAR_OUTBOUND",
-        Scope::Gateway => "GATEWAY",
-    }
-}
-
-/// The same for a gateway's listeners, or for those of a sidecar in this scope.
-fn context_at(policy: &Policy, of_sidecar: Scope) -> &'static str {
-    let is_sidecar = matches!(policy.placement, Placement::Sidecar(_));
-    context_of(if is_sidecar { of_sidecar } else { Scope::Gateway })
-}
 
 fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec<Patch> {
     const COUNTER: &str = "The module for the requests. As an extension configuration: only there \
@@ -247,7 +167,8 @@ fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec
 fn frames(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<Patch>, PolicyProblem> {
     const CODE: &str = "The module of the frame filter, which ends WebSockets with a close frame.";
     const FILTER: &str = "The frame filter, off: requests on other routes do not pass it.";
-    let (Some(policied), Some(source)) = (&policy.file.websockets, policy.frames_source(resolve)?)
+    let (Some(websockets), Some(source)) =
+        (&policy.file.websockets, policy.frames_source(resolve)?)
     else {
         return Ok(Vec::new());
     };
@@ -264,7 +185,7 @@ fn frames(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<Patch>, PolicyPro
     let inbound = scopes.iter().find(|(scope, _)| *scope == Scope::Inbound);
     let context = inbound.or(scopes.first()).map_or("GATEWAY", |(scope, _)| context_of(*scope));
     patches.push((FILTER, first(context, websockets::disabled(filter))));
-    for route in &policied.routes {
+    for route in &websockets.routes {
         let matching = Map::of("name", route.value());
         let matching = Map::of("vhost", Map::of("route", matching));
         let matching = Map::of("context", context).with("routeConfiguration", matching);
@@ -292,7 +213,7 @@ const EARLY: &str = "early_header_mutation_extensions";
 /// of the saved header.
 fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     let context = context_at(policy, Scope::Inbound);
-    let proxied = client_connection::takes_proxy_protocol(policy).then(|| {
+    let proxy_protocol = client_connection::takes_proxy_protocol(policy).then(|| {
         let matching = Map::of("context", context);
         let filter = client_connection::proxy_protocol_filter();
         (
@@ -304,11 +225,12 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
         let manager = Map::of("@type", HCM_TYPE).with(EARLY, mutations);
         (why, patch("NETWORK_FILTER", Some(matching), "MERGE", parts::typed(HCM, manager)))
     };
-    let manager = scheme.early(&policy.placement);
-    let manager = manager
-        .map(|found| early(WHY_EARLY, in_managers(context), parts::early_mutation(found, policy)));
+    let manager = scheme.early(policy);
+    let manager = manager.map(|mutation| {
+        early(WHY_EARLY, in_managers(context), parts::early_mutation(mutation, policy))
+    });
     let newer = scheme
-        .needs_connection(&policy.placement)
+        .needs_connection(policy)
         .then(|| early(newer::WHY_CONNECTION, newer::only(in_managers(context)), newer::removal()));
     let routes = scheme.saved_in().map(|header| {
         let routes = Map::of("request_headers_to_remove", List::of(header));
@@ -317,29 +239,7 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
             patch("ROUTE_CONFIGURATION", Some(Map::of("context", context)), "MERGE", routes),
         )
     });
-    proxied.into_iter().chain(manager).chain(newer).chain(routes).collect()
-}
-
-/// The patch that puts a filter in front of all others of the connection managers.
-fn first(context: &str, filter: Map) -> Map {
-    patch("HTTP_FILTER", Some(in_managers(context)), "INSERT_FIRST", filter)
-}
-
-fn in_managers(context: &str) -> Map {
-    in_managers_at(context, None)
-}
-
-/// The same, for the HTTP filter of this name.
-fn in_managers_at(context: &str, filter: Option<&str>) -> Map {
-    let manager =
-        Map::of("name", HCM).with_some("subFilter", filter.map(|name| Map::of("name", name)));
-    Map::of("context", context).with("listener", Map::of("filterChain", Map::of("filter", manager)))
-}
-
-fn patch(apply_to: &str, matching: Option<Map>, operation: &str, value: Map) -> Map {
-    Map::of("applyTo", apply_to)
-        .with_some("match", matching)
-        .with("patch", Map::of("operation", operation).with("value", value))
+    proxy_protocol.into_iter().chain(manager).chain(newer).chain(routes).collect()
 }
 
 /// The EnvoyFilter beside WasmPlugins, which cannot carry the peer information and the header

@@ -4,7 +4,7 @@
 use super::volume::Program;
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map};
-use laststream_policy::file::{Delivery, GateSecret, Placement};
+use laststream_policy::file::{Delivery, GateSecret};
 use laststream_policy::{KUBELET, Policy, PolicyProblem};
 
 /// How long the gate holds each request, and how long `pilot-agent wait` waits for the answer. The
@@ -115,13 +115,17 @@ pub(super) fn why_grace(policy: &Policy) -> String {
 pub(super) const NO_HOOK: &str = "`pilot-agent wait` cannot read it from a file: write the hook \
     with `laststream prestop --secret-file FILE`, or take `environment`";
 
+/// Whether a stop hook can be rendered that sends the secret.
+pub(super) fn has_hook(policy: &Policy) -> bool {
+    !matches!(policy.file.gate.secret, Some(GateSecret::Sds(_)))
+}
+
 /// The gate's port. An error if there is no gate, or if the hook cannot read the secret.
 pub(super) fn port(policy: &Policy) -> Result<u16, PolicyProblem> {
-    if matches!(policy.file.gate.secret, Some(GateSecret::Sds(_))) {
+    if !has_hook(policy) {
         return Err(PolicyProblem::new("gate.secret", NO_HOOK));
     }
-    let in_bootstrap =
-        matches!(policy.placement, Placement::Waypoint(_) | Placement::EnvoyGateway(_));
+    let in_bootstrap = policy.placement.facts().has_gate_in_bootstrap();
     let way_out = if in_bootstrap && policy.delivery != Delivery::ImageVolume {
         "write `delivery: image_volume`, without which this proxy can have none"
     } else {

@@ -1,10 +1,13 @@
 //! A Job beside a sidecar: the command waits for the proxy, and ends it when the last outbound
 //! stream is out.
 
+use super::files::{File, other};
+use super::kind::misplaced;
+use super::objects::object;
 use super::volume::{JOB_FOLDER, Program};
-use super::{File, misplaced, object, other, proxy_config};
+use super::{placement, proxy_config};
 use laststream_base::yaml::{List, Map};
-use laststream_policy::file::{Job, Placement};
+use laststream_policy::file::Job;
 use laststream_policy::{Policy, PolicyProblem};
 
 pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
@@ -15,7 +18,7 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
                 IMAGE}`",
         ));
     };
-    let Placement::Sidecar(sidecar) = &policy.placement else {
+    let Some(is_native) = placement::facts(policy).native_sidecar else {
         return misplaced(
             "a Job has a sidecar, or needs no wrapper: write `placement: {sidecar: {}}`",
         );
@@ -27,9 +30,8 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
         .ok()
         .map(|annotations| Map::of("annotations", annotations));
     let has_annotations = metadata.is_some();
-    let template = Map::new()
-        .with_some("metadata", metadata)
-        .with("spec", pod(policy, job, sidecar.is_native()));
+    let template =
+        Map::new().with_some("metadata", metadata).with("spec", pod(policy, job, is_native));
     let template = Map::of("template", template);
     let (kind, spec) = if job.cron {
         ("CronJob", Map::of("jobTemplate", Map::of("spec", template)))
@@ -82,18 +84,4 @@ fn command(policy: &Policy, job: &Job, is_native: bool) -> List {
     }
     command = command.note("Behind this, the container's own command.").item("--");
     job.command.iter().fold(command, |command, word| command.item(word.as_str()))
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{Kind, tests};
-
-    #[test]
-    fn the_program_may_be_elsewhere_in_its_image() {
-        let policy = "module: /a.wasm\nnamespace: a\nplacement: {sidecar: {}}\n\
-            job: {container: a, command: [b], program_image: c, program: /bin/ls}\n";
-        let job = tests::yaml(&tests::rendered(Kind::Job, policy)[0]);
-        let install = &job["spec"]["template"]["spec"]["initContainers"][0];
-        assert_eq!(install["command"][0], "/bin/ls");
-    }
 }

@@ -1,6 +1,6 @@
 //! A base for kustomize: the objects. Patches and values are used elsewhere.
 
-use super::{File, other};
+use super::files::{File, other};
 use laststream_base::yaml::{List, Map};
 
 pub(super) fn render(files: &[File]) -> Option<File> {

@@ -8,12 +8,13 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use super::envoy;
+use super::files::text;
 use super::parts::{self, Role, WASM_TYPE};
 use super::scheme::Scheme;
-use super::{envoy, text};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map};
-use laststream_policy::module_json::ADMIN_CLUSTER;
+use laststream_policy::placement::ADMIN_CLUSTER;
 use laststream_policy::{ModuleLocation, Policy};
 
 const FILTER_TYPE: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
@@ -55,9 +56,9 @@ impl Watched {
     }
 
     fn source(self, folder: &Path) -> Map {
-        let own = folder.join(self.name());
-        let path = Map::of("path", own.join(RESOURCES).display().to_string())
-            .with("watched_directory", Map::of("path", own.display().to_string()));
+        let place = folder.join(self.name());
+        let path = Map::of("path", place.join(RESOURCES).display().to_string())
+            .with("watched_directory", Map::of("path", place.display().to_string()));
         Map::of("path_config_source", path).with("resource_api_version", "V3")
     }
 }
@@ -78,12 +79,12 @@ pub const LONG: TimeSpan = TimeSpan::seconds(600);
 /// The bootstrap, which does not change while Envoy runs.
 pub fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: &Path) -> String {
     // The policy may change while this listener stays.
-    let mut lasting = policy.clone();
-    lasting.sizing.deadline = lasting.sizing.deadline.max(LONG);
+    let mut patient = policy.clone();
+    patient.sizing.deadline = patient.sizing.deadline.max(LONG);
     let gate = super::gate::listener(
         "gate",
         ports.gate,
-        &lasting,
+        &patient,
         discovered("laststream-gate", Watched::Gate, folder),
     );
     let eds =

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use similar::TextDiff;
 
-use super::{FILES_OF_ALL, MARK, Rendered};
+use super::files::{FILES_OF_ALL, MARK, Rendered};
 use laststream_base::causes::Context as _;
 use laststream_base::files::write_atomically;
 use laststream_base::foreign;
@@ -40,7 +40,7 @@ fn content(path: &Path) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
-/// Compares the rendered files with a folder. `everything`: files of [`super::Kind::All`] that were
+/// Compares the rendered files with a folder. `everything`: files of `render all` that were
 /// rendered earlier and are not among these are stale.
 ///
 /// # Errors
@@ -50,15 +50,15 @@ pub fn differences(
     rendered: &Rendered,
     everything: bool,
 ) -> Result<Vec<Difference>, String> {
-    let mut found = Vec::new();
+    let mut differences = Vec::new();
     for file in &rendered.files {
         match content(&folder.join(&file.name))? {
             Some(there) if there == file.text.as_bytes() => {}
-            Some(there) => found.push(Difference::Changed(
+            Some(there) => differences.push(Difference::Changed(
                 file.name.clone(),
                 diff(&file.name, &String::from_utf8_lossy(&there), &file.text),
             )),
-            None => found.push(Difference::Missing(file.name.clone())),
+            None => differences.push(Difference::Missing(file.name.clone())),
         }
     }
     let is_wanted = |name: &str| rendered.files.iter().any(|file| file.name == name);
@@ -66,10 +66,10 @@ pub fn differences(
         let path = folder.join(name);
         // A folder or a pipe of this name was never rendered.
         if path.is_file() && content(&path)?.is_some_and(|text| was_rendered(&text)) {
-            found.push(Difference::Stale(name.to_owned()));
+            differences.push(Difference::Stale(name.to_owned()));
         }
     }
-    Ok(found)
+    Ok(differences)
 }
 
 pub(super) fn diff(name: &str, there: &str, rendered: &str) -> String {
@@ -99,7 +99,7 @@ fn was_rendered(text: &[u8]) -> bool {
 pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, String> {
     fs::create_dir_all(folder).context(cannot("make the folder", folder))?;
     // All files are looked at before the first one is written.
-    let mut outdated = Vec::new();
+    let mut changes = Vec::new();
     for file in &rendered.files {
         let path = folder.join(&file.name);
         match content(&path)? {
@@ -107,11 +107,11 @@ pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, String> 
             Some(there) if !there.trim_ascii().is_empty() && !was_rendered(&there) => {
                 return Err(NOT_RENDERED).context(cannot("write", &path));
             }
-            _ => outdated.push((file, path)),
+            _ => changes.push((file, path)),
         }
     }
-    for (file, path) in &outdated {
+    for (file, path) in &changes {
         write_atomically(path, file.text.as_bytes()).context(cannot("write", path))?;
     }
-    Ok(outdated.into_iter().map(|(file, _)| file.name.clone()).collect())
+    Ok(changes.into_iter().map(|(file, _)| file.name.clone()).collect())
 }

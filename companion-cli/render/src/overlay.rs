@@ -2,16 +2,16 @@
 //! API, or for a waypoint: stop hook, grace period, annotations; an autoscaler and a disruption
 //! budget if the policy has them. A waypoint's gate is in it, too.
 
-use super::hook::{NEEDS_SHELL, pod_with_grace, pre_stop};
+use super::files::{File, GATEWAY_PATCH, objects};
+use super::hook::{NEEDS_SHELL, has_hook, pod_with_grace, pre_stop};
 use super::image_volume::{WHY_SECRET, pull_secrets};
-use super::proxy_config::REPLACES;
-use super::volume::Volume;
-use super::{
-    File, GATEWAY_PATCH, block, bootstrap, gateway_patch, has_hook, labelled, misplaced, objects,
-    patch_gateway, proxy_config, texts,
-};
+use super::kind::misplaced;
+use super::objects::{block, gateway_patch, labelled, patch_gateway, texts};
+use super::placement::{self, Facts};
+use super::proxy_config::{self, REPLACES};
+use super::{bootstrap, volume::Volume};
 use laststream_base::yaml::{List, Map, Node};
-use laststream_policy::file::{Delivery, GateSecret, GatewayApi, Placement, Waypoint};
+use laststream_policy::file::{Delivery, GateSecret};
 use laststream_policy::{Policy, PolicyProblem, Resolve};
 
 /// The label that makes a ConfigMap in istiod's namespace the default of a class.
@@ -36,7 +36,8 @@ const WHY_VOLUME: &str = "The module. An API server below 1.35 without the featu
     become ready.";
 
 pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>, PolicyProblem> {
-    let Some(api) = &gateway_of(&policy.placement) else {
+    let place = placement::facts(policy);
+    let Some(specs) = &place.overlay else {
         return misplaced(
             "is neither a waypoint nor a Gateway of the Gateway API, whose Deployments Istio \
                 makes: write `placement: {gateway_api: {gateway: NAME}}`",
@@ -47,41 +48,37 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>,
     if matches!(policy.file.gate.secret, Some(GateSecret::Environment(_))) {
         data = data.note(NEEDS_SHELL);
     }
-    data = data.with("deployment", block(&deployment(policy, api, resolve)?));
-    for (key, spec) in [
-        ("horizontalPodAutoscaler", &api.autoscaler),
-        ("podDisruptionBudget", &api.disruption_budget),
-    ] {
-        if let Some(spec) = spec {
-            data = data
-                .note("Istio makes this object because the key is here.")
-                .with(key, block(&Map::of("spec", Node::from(spec))));
-        }
+    data = data.with("deployment", block(&deployment(policy, &place, resolve)?));
+    for (key, spec) in specs {
+        data = data
+            .note("Istio makes this object because the key is here.")
+            .with(*key, block(&Map::of("spec", Node::from(*spec))));
     }
-    let labels = texts(&policy.file.labels).with_some(CLASS_LABEL, api.class.as_deref());
+    let class = policy.placement.facts().class;
+    let labels = texts(&policy.file.labels).with_some(CLASS_LABEL, class);
     let object = Map::of("apiVersion", "v1")
         .with("kind", "ConfigMap")
         .with("metadata", labelled(policy, &name, labels))
         .with("data", data);
-    let mut files = vec![objects("overlay.yaml", &about(policy, api, &name), &[object])];
-    if let Some(gateway) = &api.gateway {
+    let mut files = vec![objects("overlay.yaml", &about(policy, &place, &name), &[object])];
+    if let Some(gateway) = place.gateway {
         files.push(reference(policy, gateway, &name));
     }
     Ok(files)
 }
 
-fn about(policy: &Policy, api: &GatewayApi, name: &str) -> Vec<String> {
-    let how = match (&api.gateway, &api.class) {
-        (Some(gateway), _) => format!(
+fn about(policy: &Policy, place: &Facts<'_>, name: &str) -> Vec<String> {
+    let how = match place.gateway {
+        Some(gateway) => format!(
             "istiod merges it over the Deployment of the Gateway `{gateway}` once the Gateway \
                 names it: {}. The pods are then replaced.",
             patch_gateway(policy, gateway, GATEWAY_PATCH)
         ),
-        (None, class) => format!(
+        None => format!(
             "The default of all Gateways of the class `{}`, by its label. istiod merges it over \
                 their Deployments at once, so their pods are replaced. A Gateway's own ConfigMap \
                 is merged after `{name}`.",
-            class.as_deref().unwrap_or_default()
+            policy.placement.facts().class.unwrap_or_default()
         ),
     };
     let replaces = proxy_config::gateway_annotations(policy).map(|_| REPLACES.to_owned());
@@ -97,34 +94,22 @@ fn secret(policy: &Policy, variable: &str) -> Map {
         .with("valueFrom", Map::of("secretKeyRef", reference))
 }
 
-/// The Gateway whose Deployment Istio makes; a waypoint is one, too.
-pub(super) fn gateway_of(placement: &Placement) -> Option<GatewayApi> {
-    match placement {
-        Placement::GatewayApi(api) => Some(api.clone()),
-        Placement::Waypoint(Waypoint { gateway, class }) => Some(GatewayApi {
-            gateway: gateway.clone(),
-            class: class.clone(),
-            ..GatewayApi::default()
-        }),
-        _ => None,
-    }
-}
-
 /// Whether the pods need the overlay.
-pub(super) fn is_needed(policy: &Policy, api: &GatewayApi) -> bool {
+pub(super) fn is_needed(policy: &Policy, place: &Facts<'_>) -> bool {
+    let Some(specs) = &place.overlay else { return false };
     policy.gate_port.is_some()
         || policy.file.drain.exit_on_zero
-        || !api.is_plain()
+        || !specs.is_empty()
         || policy.delivery == Delivery::ImageVolume
         || proxy_config::gateway_annotations(policy).is_some()
 }
 
 fn deployment(
     policy: &Policy,
-    api: &GatewayApi,
+    place: &Facts<'_>,
     resolve: Resolve<'_>,
 ) -> Result<Map, PolicyProblem> {
-    if !is_needed(policy, api) {
+    if !is_needed(policy, place) {
         return Err(PolicyProblem::new(
             "gate",
             "there is none, and nothing else is to be merged over the Deployment",
@@ -140,7 +125,8 @@ fn deployment(
         parts.env.push(secret(policy, name));
     }
     let mut annotations = proxy_config::gateway_annotations(policy);
-    if let (Placement::Waypoint(_), Some(port)) = (&policy.placement, policy.gate_port) {
+    let in_bootstrap = policy.placement.facts().has_gate_in_bootstrap();
+    if let Some(port) = policy.gate_port.filter(|_| in_bootstrap) {
         let source = policy.source(resolve)?;
         let gate = bootstrap::annotation(policy, port, &source)?;
         let others = annotations.unwrap_or_default();

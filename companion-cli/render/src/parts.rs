@@ -3,8 +3,9 @@
 use laststream_filter::forwarded::FORWARDED_PROTO;
 use serde_json::Value;
 
+use super::placement::{self, Leaves};
 use laststream_base::yaml::{List, Map, Node};
-use laststream_policy::file::{FailurePolicy, Placement};
+use laststream_policy::file::FailurePolicy;
 use laststream_policy::module_json;
 use laststream_policy::{ModuleLocation, PeerInfo, Policy};
 
@@ -25,19 +26,6 @@ const EARLY_TYPE: &str = concat!(
     "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
 );
 const STRING_TYPE: &str = "type.googleapis.com/google.protobuf.StringValue";
-
-/// The VM id, the same for both roles: otherwise the gate finds no counter. Istio gives the VM of a
-/// WasmPlugin none.
-fn vm_id(policy: &Policy) -> Option<String> {
-    match &policy.placement {
-        Placement::Waypoint(_) => None,
-        Placement::EnvoyGateway(_) => {
-            let namespace = policy.namespace.as_deref().unwrap_or_default();
-            Some(format!("envoyextensionpolicy/{namespace}/{}/wasm/0", policy.name))
-        }
-        _ => Some("laststream".into()),
-    }
-}
 
 pub(super) struct Role<'a> {
     /// The filter's name, and the plugin's.
@@ -62,7 +50,7 @@ pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) ->
             "The same for the counter and the gate: with another one they cannot talk to each \
             other.",
         )
-        .with_some("vm_id", vm_id(policy));
+        .with_some("vm_id", placement::facts(policy).vm_id);
     let vm = if role.is_gate {
         vm.note(
             "Another configuration gives it a separate VM: what kills the counter must not \
@@ -81,7 +69,7 @@ pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) ->
 }
 
 pub(super) const WHY_CLOSED: &str = "As the policy wants it: without the module every request is \
-    refused, even when its registry is out of order.";
+    refused, even while its registry is down.";
 pub(super) const WHY_RELOAD: &str = "As the policy wants it: a VM that fails is loaded again; a \
     module that cannot be fetched is 403 for every request.";
 
@@ -125,7 +113,7 @@ fn fails_open(role: &Role<'_>, policy: &Policy) -> String {
     let restores = role.configuration.get("forwarded_proto").is_some();
     let how = match policy.forwarded_proto.as_ref().filter(|_| restores) {
         None => "",
-        Some(proto) if proto.forgets && matches!(policy.placement, Placement::Sidecar(_)) => {
+        Some(proto) if proto.forgets && placement::facts(policy).leaves == Leaves::Http => {
             " and with http in x-forwarded-proto, which the early header mutation writes over what \
                 the peer sent"
         }
@@ -290,15 +278,6 @@ pub(super) struct Early<'a> {
     pub(super) saved_in: Option<&'a str>,
     /// The value that remains for the filters.
     pub(super) leaves: Leaves,
-}
-
-/// The value of `x-forwarded-proto` after the early mutation, where Envoy does not overwrite it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leaves {
-    Own,
-    /// The connection's scheme, which Envoy writes where none is.
-    Connection,
-    Http,
 }
 
 const WHY_CONNECTION: &str = "Where Envoy would keep the peer's own (sidecars, trusted hops), it \

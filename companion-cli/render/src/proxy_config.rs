@@ -1,10 +1,9 @@
 //! Settings for Istio's bootstrap: the statistics that the gate reads, and the times of Istio's own
 //! drains.
 
-use super::{File, block, lifecycle, misplaced, other, unless_empty};
+use super::objects::{block, unless_empty};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::Map;
-use laststream_policy::file::Placement;
 use laststream_policy::{ISTIO_DRAIN, Policy, PolicyProblem};
 
 /// Istio's default of `terminationDrainDuration`.
@@ -25,29 +24,7 @@ pub(super) const REPLACES: &str = "An annotation replaces the pod's own of the s
     statsInclusionSuffixes in place of `inclusionSuffixes` in the mesh's `proxyStatsMatcher`: add \
     those, too.";
 
-pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
-    let annotations = annotations(policy)?;
-    const START: &str = "Part of the bootstrap: it counts from the pod's next start on.";
-    match &policy.placement {
-        Placement::Gateway(_) => {
-            let about = [format!("{START} Values for Istio's gateway chart."), REPLACES.to_owned()];
-            Ok(other("proxy-config.yaml", &about, Map::of("podAnnotations", annotations)))
-        }
-        Placement::Sidecar(_) => {
-            let how = lifecycle::how_to_patch(policy, "proxy-config.yaml");
-            let about = [format!("{START} {how}."), REPLACES.to_owned()];
-            let template = Map::of("metadata", Map::of("annotations", annotations));
-            Ok(other("proxy-config.yaml", &about, lifecycle::patch(policy, template)))
-        }
-        Placement::GatewayApi(_) => {
-            misplaced("is a Gateway of the Gateway API: `render overlay` writes its annotations")
-        }
-        _ => misplaced(
-            "has no ProxyConfig that pods could bring along: Istio's gateways and sidecars have \
-                one",
-        ),
-    }
-}
+pub(super) const START: &str = "Part of the bootstrap: it counts from the pod's next start on.";
 
 /// The annotations of a gateway whose Deployment Istio makes; none if Istio's defaults suffice.
 pub(super) fn gateway_annotations(policy: &Policy) -> Option<Map> {
@@ -67,10 +44,9 @@ pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
                 else to tell it",
         ));
     }
-    let (pending, why_pending) = match &policy.placement {
-        Placement::Waypoint(_) => (",pending_send_bytes", WHY_PENDING),
-        _ => ("", ""),
-    };
+    let has_tunnels = !policy.placement.facts().admin.tunnels.is_empty();
+    let (pending, why_pending) =
+        if has_tunnels { (",pending_send_bytes", WHY_PENDING) } else { ("", "") };
     let statistics = policy.gate_port.map(|_| format!("{STATISTICS}{pending}"));
     let annotations = Map::new()
         .note(format!("{WHY_STATISTICS}{why_pending}"))

@@ -1,12 +1,11 @@
 //! The engine that restores `x-forwarded-proto`: the module, Envoy's native matchers, or one of
 //! them by the version of the proxy.
 
-use std::net::SocketAddr;
-
-use super::native::{self, Listeners, Matching, Native};
-use super::parts::{Early, Leaves};
+use super::native::{self, Matching, Native};
+use super::parts::Early;
+use super::placement::{self, Leaves, Listeners};
 use laststream_base::yaml::Map;
-use laststream_policy::file::{Engine, Placement, PlainEnvoy};
+use laststream_policy::file::Engine;
 use laststream_policy::{ForwardedProto, PeerInfo, Policy, PolicyProblem};
 
 #[derive(Debug)]
@@ -42,16 +41,20 @@ impl<'p> Scheme<'p> {
             Engine::Auto if in_istio => Matching::Composite,
             Engine::Auto | Engine::Native | Engine::Wasm => Matching::Delegate,
         };
-        if policy.engine == Engine::Composite
-            && matches!(policy.placement, Placement::EnvoyGateway(_))
-        {
-            return Err(PolicyProblem::new("engine", NOT_HERE));
+        let place = placement::facts(policy);
+        if let Some(why) = place.no_composite.filter(|_| policy.engine == Engine::Composite) {
+            return Err(PolicyProblem::new("engine", why));
         }
-        let compiled = listeners(&policy.placement, matching)
+        // `match_delegate` comes without the early mutation that makes a sidecar's listeners known.
+        let listeners = match (place.listeners, matching) {
+            (Ok(Listeners::Sidecar), Matching::Delegate) => Ok(Listeners::Any),
+            (listeners, _) => listeners,
+        };
+        let native = listeners
             .map_err(|why| vec![why.to_owned()])
             .and_then(|at| native::compile(proto, at, matching, name));
         let is_required = policy.engine != Engine::Auto;
-        match compiled {
+        match native {
             Ok(native) if native.by_destination && !is_required => {
                 Ok(Self::Module(proto, Some(NEW.into())))
             }
@@ -102,13 +105,10 @@ impl<'p> Scheme<'p> {
     }
 
     /// The header mutations before Envoy writes its own `x-forwarded-proto`.
-    pub(super) fn early(&self, placement: &Placement) -> Option<Early<'_>> {
+    pub(super) fn early(&self, policy: &Policy) -> Option<Early<'_>> {
         let leaves = match self {
             Self::Module(proto, _) | Self::ByVersion(proto, _) if proto.forgets => {
-                match placement {
-                    Placement::Sidecar(_) => Leaves::Http,
-                    _ => Leaves::Connection,
-                }
+                placement::facts(policy).leaves
             }
             // Untrusted peers get the connection's scheme from Envoy itself.
             Self::Envoy(native) if native.forgets => Leaves::Connection,
@@ -122,8 +122,8 @@ impl<'p> Scheme<'p> {
 
     /// Whether Envoy's own matchers need the scheme of the connection, where the module's early
     /// mutation leaves http.
-    pub(super) fn needs_connection(&self, placement: &Placement) -> bool {
-        let leaves = self.early(placement).map(|early| early.leaves);
+    pub(super) fn needs_connection(&self, policy: &Policy) -> bool {
+        let leaves = self.early(policy).map(|early| early.leaves);
         leaves == Some(Leaves::Http) && self.newer().is_some_and(|native| native.forgets)
     }
 
@@ -190,31 +190,9 @@ impl<'p> Scheme<'p> {
     }
 }
 
-/// The listeners of a placement, or the reason why it takes no filters of Envoy's.
-fn listeners(placement: &Placement, matching: Matching) -> Result<Listeners, &'static str> {
-    match placement {
-        Placement::Envoy(envoy) => Ok(Listeners::Edge(own_port(envoy))),
-        Placement::EnvoyGateway(_) => Ok(Listeners::Plaintext),
-        Placement::Sidecar(_) if matching == Matching::Composite => Ok(Listeners::Sidecar),
-        Placement::Gateway(_) | Placement::GatewayApi(_) | Placement::Sidecar(_) => {
-            Ok(Listeners::Any)
-        }
-        Placement::Waypoint(_) => Err("a waypoint takes no filters of Envoy's from an EnvoyFilter"),
-    }
-}
-
-/// The port was checked when the policy was read.
-fn own_port(envoy: &PlainEnvoy) -> u16 {
-    let address = envoy.listen.as_deref().and_then(|text| text.parse::<SocketAddr>().ok());
-    address.map_or(0, |address| address.port())
-}
-
 /// The reason to doubt that the proxy has Envoy's own setting for destination ports.
 const NEW: &str = "forward_proto_config came with Envoy 1.38, and an older Envoy refuses it; where \
     yours has it, write `engine: native`";
-
-const NOT_HERE: &str = "`composite` is for Istio, whose Envoy lacks match_delegate. The Envoy of \
-    Envoy Gateway has it: write `auto` or `native`, which costs less";
 
 pub(super) const NEEDS: &str = "engine: every proxy needs envoy.filters.http.match_delegate, or it \
     refuses its listeners: look for it in `pilot-agent request GET config_dump?resource=bootstrap`";

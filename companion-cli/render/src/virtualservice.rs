@@ -1,6 +1,7 @@
 //! Retries at the caller's side: a second line, not a replacement for the gate.
 
-use super::{File, metadata, object, objects};
+use super::files::{File, objects};
+use super::objects::{metadata, object};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::{Policy, PolicyProblem};
 

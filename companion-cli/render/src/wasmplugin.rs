@@ -4,28 +4,31 @@
 use laststream_filter::config::wire::Scope;
 
 use super::envoyfilter::around_the_module;
+use super::files::{File, objects};
+use super::kind::misplaced;
+use super::objects::{metadata, object};
 use super::parts::{WHY_CLOSED, WHY_RELOAD};
+use super::placement::{self, Facts, Form};
 use super::scheme::Scheme;
-use super::{File, metadata, misplaced, object, objects, pods, target_refs};
 use laststream_base::versions::Release;
 use laststream_base::yaml::{List, Map, Node};
-use laststream_policy::file::{FailurePolicy, Placement, Show};
+use laststream_policy::file::{FailurePolicy, Show};
 use laststream_policy::module_json::{self, scopes};
 use laststream_policy::{ModuleLocation, Policy, PolicyProblem};
 
 pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
-    takes_plugins(&policy.placement)?;
+    let [with_gate, without_gate] = placement::facts(policy).plugin_gate.or_else(misplaced)?;
     if policy.file.websockets.is_some() {
         return Err(PolicyProblem::new(
             "websockets",
-            "is nothing for a WasmPlugin, which is on for every route and so costs every request: \
-                `render envoyfilter`, or take it out",
+            "is not supported by a WasmPlugin, which is on for every route and so costs every \
+                request: `render envoyfilter`, or take it out",
         ));
     }
     if policy.file.streams.show != Show::Nothing {
         return Err(PolicyProblem::new(
             "streams.show",
-            "is nothing for a WasmPlugin: no gate is beside it to list streams: `render \
+            "is not supported by a WasmPlugin: no gate is beside it to list streams: `render \
                 envoyfilter`, or take it out",
         ));
     }
@@ -46,7 +49,8 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
             object("extensions.istio.io/v1alpha1", api.kind(), metadata(policy, &name), spec)
         })
         .collect();
-    let mut about = vec![about_the_gate(policy).to_owned(), PLACE.to_owned(), api.note().into()];
+    let about_gate = if policy.gate_port.is_some() { with_gate } else { without_gate };
+    let mut about = vec![about_gate.to_owned(), PLACE.to_owned(), api.note().into()];
     if let Some(filter) = around_the_module(policy, &scheme) {
         about.push(
             "The EnvoyFilter carries what the module needs to know for x-forwarded-proto: \
@@ -106,54 +110,20 @@ impl Api {
     /// Both APIs have the same fields; those of the module are in a section of a TrafficExtension.
     fn spec(self, policy: &Policy, source: &ModuleLocation, scope: Scope, with_proto: bool) -> Map {
         let configuration = module_json::stream(policy, scope, with_proto);
-        let configured = |map: Map| map.with("pluginConfig", Node::from(&configuration));
+        let with_config = |map: Map| map.with("pluginConfig", Node::from(&configuration));
         let target = target(policy);
         match self {
             Self::WasmPlugin => {
-                configured(with_place(with_module(target, policy, source), policy, scope))
+                with_config(with_place(with_module(target, policy, source), policy, scope))
             }
             Self::TrafficExtension => with_place(target, policy, scope)
-                .with("wasm", configured(with_module(Map::new(), policy, source))),
+                .with("wasm", with_config(with_module(Map::new(), policy, source))),
         }
-    }
-}
-
-fn takes_plugins(placement: &Placement) -> Result<(), PolicyProblem> {
-    match placement {
-        Placement::EnvoyGateway(_) => {
-            misplaced("Envoy Gateway knows no WasmPlugins: `render envoy-gateway`")
-        }
-        Placement::Envoy(_) => {
-            misplaced("an Envoy without a mesh knows no WasmPlugins: `render envoy`")
-        }
-        Placement::Gateway(_)
-        | Placement::GatewayApi(_)
-        | Placement::Sidecar(_)
-        | Placement::Waypoint(_) => Ok(()),
     }
 }
 
 const PLACE: &str = "It has no fixed place either: filters that EnvoyFilters insert first \
     come before it, and what those answer is not counted.";
-
-fn about_the_gate(policy: &Policy) -> &'static str {
-    match (&policy.placement, policy.gate_port) {
-        (Placement::Waypoint(_), Some(_)) => {
-            "The counter. The gate and the stop hook are in overlay.yaml: a WasmPlugin has no \
-                listener. Apply that first, and wait until the pods are replaced: a waypoint \
-                without the module's file takes no new listeners."
-        }
-        (Placement::Waypoint(_), None) => {
-            "A WasmPlugin has no listener, so there is no gate here: streams are counted, and \
-                nothing holds a drain. With `delivery: image_volume` a waypoint can have one."
-        }
-        _ => {
-            "A WasmPlugin has no listener, so there is no gate here: streams are counted, and \
-                nothing holds a drain. `render envoyfilter` has one; it pulls with the proxy's own \
-                credentials."
-        }
-    }
-}
 
 /// Adds the module, and what happens without it.
 fn with_module(map: Map, policy: &Policy, source: &ModuleLocation) -> Map {
@@ -195,18 +165,17 @@ fn strategy(policy: FailurePolicy) -> (&'static str, &'static str) {
 
 /// Istio's `mode` for a scope, seen from the app.
 fn mode(policy: &Policy, scope: Scope) -> Option<&'static str> {
-    match (&policy.placement, scope) {
-        (Placement::Sidecar(_), Scope::Inbound) => Some("SERVER"),
-        (Placement::Sidecar(_), Scope::Outbound) => Some("CLIENT"),
-        _ => None,
-    }
+    let mode = if scope == Scope::Inbound { "SERVER" } else { "CLIENT" };
+    policy.placement.facts().has_app_calls.then_some(mode)
 }
 
 fn target(policy: &Policy) -> Map {
-    let labels = pods(policy).map(|labels| Map::of("matchLabels", labels));
+    let Facts { selector, targets, form, .. } = placement::facts(policy);
+    let labels = selector.map(|labels| Map::of("matchLabels", labels));
     let target = Map::new().with_some("selector", labels);
-    let is_waypoint = matches!(policy.placement, Placement::Waypoint(_));
-    let target =
-        if is_waypoint { target.note("Selectors do not reach a waypoint.") } else { target };
-    target.with_some("targetRefs", target_refs(policy))
+    let target = match form {
+        Form::WasmPlugin => target.note("Selectors do not reach a waypoint."),
+        _ => target,
+    };
+    target.with_some("targetRefs", targets)
 }

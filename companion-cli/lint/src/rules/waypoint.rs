@@ -12,7 +12,7 @@ use crate::objects::of_kind;
 use crate::overlaid::Overlaid;
 use crate::reach::Reach;
 use laststream_base::classes::WAYPOINTS;
-use laststream_policy::module_json::TUNNELS;
+use laststream_policy::placement::TUNNELS;
 
 mod fields;
 

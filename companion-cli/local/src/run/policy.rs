@@ -1,9 +1,8 @@
 //! Reads a policy with any placement for the Envoy of `run` on this machine.
 
 use laststream_base::env_vars::LASTSTREAM_SECRET;
-use laststream_policy::file::{
-    Engine, Finish, GateSecret, Placement, PlainEnvoy, WebsocketRoute, Websockets,
-};
+use laststream_policy::file::{Engine, Finish, GateSecret, WebsocketRoute, Websockets};
+use laststream_policy::placement::Placement;
 use laststream_policy::{self as policy, Overrides, Policy, PolicyError, PolicyProblem};
 
 /// A module that is never read, because the command line names the one that runs here. A file gives
@@ -32,7 +31,7 @@ pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
         ..Overrides::default()
     };
     let mut policy = Policy::read(text, &overrides)?;
-    policy.placement = Placement::Envoy(PlainEnvoy::default());
+    policy.placement = Placement::plain();
     if policy.file.gate.secret.is_some() && !has_secret {
         let message = format!(
             "is the proxy's in the mesh; here set {LASTSTREAM_SECRET}, to 16 characters or more"

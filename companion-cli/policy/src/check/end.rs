@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::Checker;
+use crate::checker::Checker;
 use crate::file::{Drain, End, EndKind, File, LongLived};
 
 /// The counters keep the ages of streams if the gate asks for them.
@@ -24,8 +24,8 @@ impl Checker {
     pub(super) fn end(&mut self, file: &File) -> (Option<Value>, LongLived) {
         let drain = &file.drain;
         let count = with_ages(file.count.clone(), drain);
-        let written = drain.long_lived.unwrap_or_default();
-        let Some(end) = &file.end else { return (count, written) };
+        let of_drain = drain.long_lived.unwrap_or_default();
+        let Some(end) = &file.end else { return (count, of_drain) };
         let mut count = count.unwrap_or_else(|| json!({}));
         let exempt = self.exempt_switches(end);
         if !exempt.is_empty() {
@@ -34,17 +34,14 @@ impl Checker {
         self.contradictions_of_end(end, drain, &count, &exempt);
         if let Some(members) = count.as_object_mut() {
             members.insert("kinds".into(), true.into());
-            let long_lived = members.entry("long_lived").or_insert_with(|| json!({}));
-            for (_, switch) in &exempt {
-                if let Some(rules) = long_lived.as_object_mut() {
-                    rules.insert((*switch).into(), true.into());
-                }
-            }
-            if long_lived.as_object().is_some_and(serde_json::Map::is_empty) {
-                members.remove("long_lived");
+            if !exempt.is_empty()
+                && let long_lived = members.entry("long_lived").or_insert_with(|| json!({}))
+                && let Some(rules) = long_lived.as_object_mut()
+            {
+                rules.extend(exempt.iter().map(|(_, switch)| ((*switch).to_owned(), true.into())));
             }
         }
-        let long_lived = if exempt.is_empty() { written } else { LongLived::Exempt };
+        let long_lived = if exempt.is_empty() { of_drain } else { LongLived::Exempt };
         (Some(count), long_lived)
     }
 

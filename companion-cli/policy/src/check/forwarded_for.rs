@@ -5,9 +5,10 @@
 //! `use_remote_address` it keeps the peer's own `x-forwarded-proto`: so the early removal of that
 //! header must be there.
 
-use super::Checker;
-use crate::ForwardedProto;
-use crate::file::{ForwardedFor, Placement};
+use crate::checker::Checker;
+use crate::file::ForwardedFor;
+use crate::placement::{ClientAddress, Facts};
+use crate::policy::ForwardedProto;
 
 const FIELD: &str = "forwarded_for";
 
@@ -16,10 +17,12 @@ impl Checker {
         &mut self,
         from: &ForwardedFor,
         proto: Option<&ForwardedProto>,
-        placement: &Placement,
+        facts: &Facts<'_>,
     ) {
-        if let Some(why) = refused_place(from, placement) {
-            self.problem(FIELD, why);
+        match (facts.client_address, from) {
+            (ClientAddress::Refused(why), _)
+            | (ClientAddress::Xff(why), ForwardedFor::Header(_)) => self.problem(FIELD, why),
+            _ => {}
         }
         if let ForwardedFor::Header(name) = from {
             self.client_header(name);
@@ -72,25 +75,4 @@ impl Checker {
 
 fn has_preset(proto: &ForwardedProto, name: &str) -> bool {
     proto.json["presets"].as_array().is_some_and(|presets| presets.iter().any(|one| one == name))
-}
-
-/// The reason why Envoy cannot take the client's address from this header at this placement.
-fn refused_place(from: &ForwardedFor, placement: &Placement) -> Option<&'static str> {
-    match (placement, from) {
-        (Placement::Envoy(_), _) | (Placement::EnvoyGateway(_), ForwardedFor::Xff) => None,
-        (Placement::EnvoyGateway(_), ForwardedFor::Header(_)) => Some(
-            "Envoy believes such a header of every peer, and Envoy Gateway has no filter chain for \
-                the trusted ones alone: write `xff`",
-        ),
-        (Placement::Gateway(_) | Placement::GatewayApi(_), _) => Some(
-            "an Istio gateway has `use_remote_address: true`, which no EnvoyFilter can merge away, \
-                and Envoy then refuses the listener. Take it out; \
-                `gatewayTopology.numTrustedProxies` in `proxy.istio.io/config` makes Istio count \
-                hops in x-forwarded-for, of every peer",
-        ),
-        (Placement::Sidecar(_) | Placement::Waypoint(_), _) => Some(
-            "is for the proxy that meets the load balancer: take it out here, and find the \
-                client's address at the gateway",
-        ),
-    }
 }

@@ -1,43 +1,30 @@
 //! Checks the gate's port, its secret, its call to the app, and the profile, which needs a gate.
 
-use std::net::SocketAddr;
-
-use super::Checker;
-use super::site::Site;
-use super::values::variable;
-use crate::file::{File, Gate, GateSecret, Notify, Placement, PlainEnvoy};
+use crate::checker::{Checker, variable};
+use crate::file::{File, Gate, GateSecret, Notify};
+use crate::placement::{Facts, GateModule, Placement, Site};
 use laststream_base::ports;
 use laststream_base::time_span::TimeSpan;
 
 /// The reason why this proxy has no gate; `None` if it can have one.
-pub(super) fn why_none(placement: &Placement, file: &File) -> Option<&'static str> {
-    match placement {
-        Placement::Waypoint(_) => (!file.is_mounted() && !file.is_local()).then_some(
-            "a waypoint's gate stands in Envoy's bootstrap, where no agent fetches a module: write \
-                `delivery: image_volume`, or the path of a file in the waypoint as `module`",
-        ),
-        // The gate's listener is in the bootstrap, which can load the module only from a file in
-        // the pod.
-        Placement::EnvoyGateway(_) => (!file.is_mounted()).then_some(
-            "needs the module as a file in Envoy Gateway's proxies: write `delivery: image_volume`",
-        ),
-        Placement::Gateway(_)
-        | Placement::GatewayApi(_)
-        | Placement::Sidecar(_)
-        | Placement::Envoy(_) => None,
+fn why_none(facts: &Facts<'_>, file: &File) -> Option<&'static str> {
+    match facts.gate_module {
+        GateModule::Fetched => None,
+        GateModule::File(why) => (!file.is_mounted() && !file.is_local()).then_some(why),
+        GateModule::Mounted(why) => (!file.is_mounted()).then_some(why),
     }
 }
 
 /// Whether this policy has a gate.
 pub(crate) fn has_gate(file: &File) -> bool {
-    let why = |placement| why_none(placement, file);
+    let why = |placement: &Placement| why_none(&placement.facts(), file);
     file.gate.enabled != Some(false) && file.placement.as_ref().and_then(why).is_none()
 }
 
 impl Checker {
     pub(super) fn profile(&mut self, file: &File, site: Site<'_>) {
         if file.profile.is_some() && !site.has_gate {
-            let why = why_none(site.placement, file);
+            let why = why_none(site.facts, file);
             let why = why.unwrap_or("leave `gate: {enabled: false}` out");
             self.problem(
                 "profile",
@@ -46,11 +33,21 @@ impl Checker {
         }
     }
 
-    pub(super) fn gate_port(
+    /// Checks the section `gate`, and returns the gate's port if there is a gate.
+    pub(super) fn gate_port(&mut self, file: &File, facts: &Facts<'_>) -> Option<u16> {
+        let port = self.port(&file.gate, facts, why_none(facts, file));
+        self.gate_access(&file.gate);
+        if let Some(image) = &file.program_image {
+            self.image("program_image", image);
+        }
+        port
+    }
+
+    fn port(
         &mut self,
         gate: &Gate,
+        facts: &Facts<'_>,
         why_none: Option<&'static str>,
-        placement: &Placement,
     ) -> Option<u16> {
         if let Some(why) = why_none {
             if gate.enabled == Some(true) || gate.port.is_some() {
@@ -59,46 +56,16 @@ impl Checker {
             return None;
         }
         let port = gate.port.unwrap_or(ports::GATE);
+        let (owner, taken) = facts.controller.ports();
         if port == 0 {
             self.problem("gate.port", "0 stands for any free port, but hooks must name the port");
-        } else if placement.is_istio()
-            && [ports::ISTIO, ports::ISTIO_METRICS].concat().contains(&port)
-        {
-            self.taken_port(port, "Istio");
-        } else if placement.is_envoy_gateway() && ports::ENVOY_GATEWAY.contains(&port) {
-            self.taken_port(port, "Envoy Gateway");
+        } else if taken.concat().contains(&port) {
+            self.taken_port(port, owner);
         }
         gate.enabled.unwrap_or(true).then_some(port)
     }
 
-    /// In the rendered bootstrap the app's cluster is `app`, and the gate's listener needs another
-    /// port than `listen` and `admin`.
-    pub(super) fn plain_envoy(&mut self, file: &File, envoy: &PlainEnvoy, port: Option<u16>) {
-        let app = file.drain.wait_for_app.as_ref().map(|app| &app.cluster);
-        let notified = file.gate.notify.as_ref().map(|notify| &notify.cluster);
-        for (path, cluster) in
-            [("drain.wait_for_app.cluster", app), ("gate.notify.cluster", notified)]
-        {
-            if cluster.is_some_and(|name| !name.is_empty() && name != "app") {
-                self.problem(path, "is not in the rendered bootstrap: the app's cluster is `app`");
-            }
-        }
-        let addresses = [&envoy.listen, &envoy.admin].into_iter().flatten();
-        let ports = addresses.filter_map(|text| text.parse::<SocketAddr>().ok());
-        if let Some(port) = port.filter(|port| ports.map(|at| at.port()).any(|own| own == *port)) {
-            self.taken_port(port, "the policy");
-        }
-    }
-
-    fn taken_port(&mut self, port: u16, owner: &str) {
-        let usual = ports::GATE;
-        self.problem(
-            "gate.port",
-            format!("{port} is one of {owner}'s own ports: take another one, such as {usual}"),
-        );
-    }
-
-    pub(super) fn gate_access(&mut self, gate: &Gate) {
+    fn gate_access(&mut self, gate: &Gate) {
         if let Some(notify) = &gate.notify {
             self.notify(notify);
         }

@@ -5,77 +5,53 @@ use laststream_filter::config::{self, Problem, wire};
 use laststream_filter::forwarded::{FORWARDED_PROTO, Policy as ForwardedPolicy};
 use serde_json::{Value, json};
 
-use super::Checker;
-use crate::file::{Direction, Placement};
-use crate::{ForwardedProto, PeerInfo, Policy, module_json};
-
-/// The rendered patches do not reach listeners with TLS, whose filter chains have another path.
-const IDENTITIES_AT_ENVOY_GATEWAY: &str = "do not work in Envoy Gateway: a certificate needs TLS, \
-    the rendered patches are for listeners without, and without them any client may write the \
-    header in which the original one is saved. Name address ranges in `peers`";
+use crate::checker::Checker;
+use crate::module_json;
+use crate::placement::Facts;
+use crate::policy::{ForwardedProto, PeerInfo, Policy};
 
 impl Checker {
     pub(super) fn forwarded_proto(
         &mut self,
         json: Option<Value>,
-        placement: &Placement,
+        facts: &Facts<'_>,
     ) -> Option<ForwardedProto> {
         let json = json?;
-        self.forwarded_proto_place(placement);
+        if let Some(why) = facts.no_forwarded_proto {
+            self.problem("forwarded_proto", why);
+        }
         let text = json!({ "forwarded_proto": &json }).to_string();
         let wire = config::read_wire(text.as_bytes())
             .ok()
             .and_then(|wire| wire.forwarded_proto)
             .unwrap_or_default();
-        let checked = config::parse(text.as_bytes()).ok();
-        let checked = checked.as_ref().and_then(config::Config::forwarded_proto);
+        let config = config::parse(text.as_bytes()).ok();
+        let rules = config.as_ref().and_then(config::Config::forwarded_proto);
         let forgets = ![wire.fallback, wire.silent].contains(&wire::Fallback::Keep);
         let (json, original) =
             saved_original(json, wire.original_header.to_ascii_lowercase(), forgets);
-        let saved_in = checked.is_some_and(ForwardedPolicy::looks_at_original).then_some(original);
-        let told_headers = || {
-            [
-                FORWARDED_PROTO.into(),
-                saved_in.clone().unwrap_or_default(),
-                "x-forwarded-port".into(),
-            ]
-        };
-        let headers =
-            checked.is_some_and(ForwardedPolicy::looks_only_at_peer_info).then(told_headers);
-        let addresses = checked.is_some_and(|policy| policy.reads_destination);
-        if addresses && matches!(placement, Placement::Sidecar(_)) {
-            self.problem("forwarded_proto.presets", NLB_AT_SIDECAR);
-        }
-        let peer_info = (!wire.trust.peers.is_empty()).then_some(PeerInfo {
-            key: wire.trust.peer_key,
-            addresses,
-            headers,
+        let saved_in = rules.is_some_and(ForwardedPolicy::looks_at_original).then_some(original);
+        let headers = rules.is_some_and(ForwardedPolicy::looks_only_at_peer_info).then(|| {
+            let saved_in = saved_in.clone().unwrap_or_default();
+            [FORWARDED_PROTO.into(), saved_in, "x-forwarded-port".into()]
         });
-        let destination_ports = addresses.then_some(wire.ports);
-        if matches!(placement, Placement::EnvoyGateway(_)) && !wire.trust.identities.is_empty() {
-            self.problem("forwarded_proto.trust.identities", IDENTITIES_AT_ENVOY_GATEWAY);
+        let addresses = rules.is_some_and(|rules| rules.reads_destination);
+        if let Some(why) = facts.no_nlb.filter(|_| addresses) {
+            self.problem("forwarded_proto.presets", why);
+        }
+        if let Some(why) = facts.no_identities.filter(|_| !wire.trust.identities.is_empty()) {
+            self.problem("forwarded_proto.trust.identities", why);
         }
         let peers = wire.trust.peers;
-        Some(ForwardedProto { json, saved_in, forgets, peer_info, peers, destination_ports })
-    }
-
-    fn forwarded_proto_place(&mut self, placement: &Placement) {
-        if matches!(placement, Placement::Waypoint(_)) {
-            self.problem(
-                "forwarded_proto",
-                "does not work at a waypoint, because the load balancer never connects to it: \
-                restore the header at the gateway",
-            );
-        }
-        let is_outbound_only = matches!(placement, Placement::Sidecar(sidecar)
-            if !sidecar.directions.contains(&Direction::Inbound));
-        if is_outbound_only {
-            self.problem(
-                "forwarded_proto",
-                "is about requests to the app, which \
-                `placement.sidecar.directions` leaves out: add `inbound`",
-            );
-        }
+        let peer_info = PeerInfo { key: wire.trust.peer_key, addresses, headers };
+        Some(ForwardedProto {
+            json,
+            saved_in,
+            forgets,
+            peer_info: (!peers.is_empty()).then_some(peer_info),
+            peers,
+            destination_ports: addresses.then_some(wire.ports),
+        })
     }
 
     /// Checks the rendered configuration with the module's own parser.
@@ -89,7 +65,7 @@ impl Checker {
                 return;
             }
         }
-        for (scope, with_proto) in module_json::scopes(policy) {
+        for (scope, with_proto) in policy.placement.facts().scopes {
             let stream = module_json::stream(policy, scope, with_proto).to_string();
             match config::parse(stream.as_bytes()) {
                 Ok(config) => policy.warnings.extend(config.warnings()),
@@ -110,10 +86,6 @@ impl Checker {
         }
     }
 }
-
-/// Redirection by iptables also replaces the local address.
-const NLB_AT_SIDECAR: &str = "`nlb` does not work at a sidecar: its connections are redirected, \
-    so the app's own port would pass for the load balancer's. Restore the header at the gateway";
 
 /// The rendered configuration always saves the peer's own `x-forwarded-proto` in another header. If
 /// the module read the header in place, the peer's value would remain when the module fails, and a
@@ -147,21 +119,21 @@ const RENAMED: [(&str, &str); 12] = [
 
 /// The path of a problem of the gate, with the field's name in the policy.
 fn of_drain(path: &str) -> String {
-    let renamed = RENAMED
-        .iter()
-        .find_map(|(theirs, ours)| path.strip_prefix(theirs).map(|rest| format!("{ours}{rest}")));
-    renamed.unwrap_or_else(|| path.to_owned())
+    let path_of_policy = |(theirs, ours): &(&str, &str)| {
+        path.strip_prefix(theirs).map(|rest| format!("{ours}{rest}"))
+    };
+    RENAMED.iter().find_map(path_of_policy).unwrap_or_else(|| path.to_owned())
 }
 
 /// The message with the policy's names and units: the module counts milliseconds.
 fn of_policy(problem: &Problem) -> String {
-    let renamed = RENAMED.iter().fold(problem.message.clone(), |message, (theirs, ours)| {
+    let message = RENAMED.iter().fold(problem.message.clone(), |message, (theirs, ours)| {
         message.replace(&format!("`{theirs}`"), &format!("`{ours}`"))
     });
     if !problem.path.ends_with("_ms") {
-        return renamed;
+        return message;
     }
-    let words = renamed.replace(" ms", "");
+    let words = message.replace(" ms", "");
     let word = |word: &str| {
         let number = word.trim_end_matches([',', ':', '.', ';']);
         let time = number.parse().ok().map(TimeSpan::of_millis);

@@ -1,12 +1,12 @@
 //! Checks where WebSockets are ended with a close frame: the placement, the module, the routes.
 
-use super::Checker;
-use super::site::Site;
-use crate::file::{File, Placement, WebsocketRoute, Websockets};
+use crate::checker::Checker;
+use crate::file::{File, WebsocketRoute, Websockets};
+use crate::placement::{Controller, Site};
 
 impl Checker {
     pub(super) fn websockets(&mut self, websockets: &Websockets, file: &File, site: Site<'_>) {
-        if let Some(why) = why_not(site.placement) {
+        if let Some(why) = site.facts.no_websockets {
             self.problem("websockets", why);
             return;
         }
@@ -33,15 +33,16 @@ impl Checker {
                     `laststream push --module builtin-frames` publishes under a name of its own",
             );
         }
-        self.websocket_routes(&websockets.routes, matches!(site.placement, Placement::Envoy(_)));
+        let has_prefixes = site.facts.controller == Controller::Nobody;
+        self.websocket_routes(&websockets.routes, has_prefixes);
     }
 
-    fn websocket_routes(&mut self, routes: &[WebsocketRoute], is_plain: bool) {
+    fn websocket_routes(&mut self, routes: &[WebsocketRoute], has_prefixes: bool) {
         if routes.is_empty() {
             self.problem("websockets.routes", "names no route: name those of the WebSockets");
         }
         for (index, route) in routes.iter().enumerate() {
-            if let Some(why) = wrong_route(route, is_plain) {
+            if let Some(why) = wrong_route(route, has_prefixes) {
                 self.problem(&format!("websockets.routes[{index}]"), why);
             }
             if routes.iter().filter(|other| *other == route).count() > 1 {
@@ -51,29 +52,13 @@ impl Checker {
     }
 }
 
-/// The reason why a placement cannot have the frame filter, which must be off except on some
-/// routes, and share its VM id with the gate.
-fn why_not(placement: &Placement) -> Option<&'static str> {
-    match placement {
-        Placement::Waypoint(_) => Some(
-            "are nothing for a waypoint: it takes WasmPlugins only, which are on for every route. \
-                Its WebSockets are reset (1006)",
-        ),
-        Placement::EnvoyGateway(_) => Some(
-            "are nothing for Envoy Gateway: it gives each Wasm filter a VM id of its own, so the \
-                gate could not reach the frame filter. Its WebSockets are reset (1006)",
-        ),
-        _ => None,
-    }
-}
-
-fn wrong_route(route: &WebsocketRoute, is_plain: bool) -> Option<&'static str> {
+fn wrong_route(route: &WebsocketRoute, has_prefixes: bool) -> Option<&'static str> {
     let is_path = |path: &str| path.starts_with('/') && !path.contains(['?', '#']);
     match (&route.name, &route.prefix) {
-        (None, Some(prefix)) if is_plain && is_path(prefix) => None,
-        (None, Some(_)) if is_plain => Some("is no prefix of a path: write it as `/ws`"),
-        (Some(name), None) if !is_plain && !name.is_empty() => None,
-        _ if is_plain => Some("needs a `prefix` and nothing else, such as `{prefix: /ws}`"),
+        (None, Some(prefix)) if has_prefixes && is_path(prefix) => None,
+        (None, Some(_)) if has_prefixes => Some("is no prefix of a path: write it as `/ws`"),
+        (Some(name), None) if !has_prefixes && !name.is_empty() => None,
+        _ if has_prefixes => Some("needs a `prefix` and nothing else, such as `{prefix: /ws}`"),
         _ => Some(
             "needs a `name` and nothing else: that of an `http` entry of the VirtualService, such \
                 as `{name: chat}`",

@@ -1,7 +1,7 @@
 //! The section `drain`: how a drain goes, and how long it may take.
 
 pub use laststream_filter::config::wire::{
-    BeginCall as Begin, Finish, LongLivedPolicy as LongLived,
+    App, BeginCall as Begin, Finish, LongLivedPolicy as LongLived,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -49,14 +49,4 @@ pub struct Drain {
     /// Keeps Istio's own EXIT_ON_ZERO_ACTIVE_CONNECTIONS beside the gate; for `render
     /// proxy-config`.
     pub exit_on_zero: bool,
-}
-
-/// The app beside the proxy.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct App {
-    /// Envoy's cluster for the app, without TLS, such as `inbound|8080||`.
-    pub cluster: String,
-    /// The path that is asked, by default `/`. The app has gone when its port refuses connections.
-    pub path: Option<String>,
 }

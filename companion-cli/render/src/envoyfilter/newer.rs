@@ -7,7 +7,7 @@
 use laststream_filter::config::wire::Scope;
 use laststream_filter::forwarded::FORWARDED_PROTO;
 
-use super::{PEER, Patch, context_of, in_managers_at, is_inline, name_of, patch};
+use super::patch::{PEER, Patch, context_of, in_managers_at, is_inline, name_of, patch};
 use crate::native::Native;
 use crate::parts::{self, Role};
 use crate::scheme::NEWER;
@@ -44,14 +44,14 @@ pub(super) fn filters(
     } else {
         parts::discovered(&counter_name(policy, scope))
     };
-    let replaced = |why, name: &str, filter: Map| {
+    let replacement = |why, name: &str, filter: Map| {
         let matching = only(in_managers_at(context_of(scope), Some(name)));
         (why, patch("HTTP_FILTER", Some(matching), "REPLACE", filter))
     };
     let module = name_of(policy, scope.into());
     let matchers = native.filters.iter().cloned();
-    let matchers = matchers.map(|filter| replaced(MATCHERS, &module, filter));
-    [replaced(COUNTER, &name_of(policy, PEER), counter)].into_iter().chain(matchers).collect()
+    let matchers = matchers.map(|filter| replacement(MATCHERS, &module, filter));
+    [replacement(COUNTER, &name_of(policy, PEER), counter)].into_iter().chain(matchers).collect()
 }
 
 /// The early mutation that lets Envoy write the connection's scheme.
@@ -108,9 +108,9 @@ mod tests {
             match text(patch, "/patch/operation") {
                 Some("INSERT_FIRST") => chain.insert(0, name),
                 Some("REPLACE") => {
-                    let own = "/match/listener/filterChain/filter/subFilter/name";
-                    let own = text(patch, own).expect("a filter to replace");
-                    let place = chain.iter().position(|there| there == own).expect(own);
+                    let path = "/match/listener/filterChain/filter/subFilter/name";
+                    let filter = text(patch, path).expect("a filter to replace");
+                    let place = chain.iter().position(|there| there == filter).expect(filter);
                     chain[place] = name;
                 }
                 other => panic!("{other:?}"),
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn each_proxy_has_one_engine_and_one_counter_whatever_its_version() {
-        let shown = "envoy.filters.http.set_filter_state";
+        let show = "envoy.filters.http.set_filter_state";
         for (more, scope) in [
             ("}\nstreams: {show: path}", "gateway"),
             ("}\nstreams: {show: path}\nplacement: {gateway_api: {gateway: g}}", "gateway"),
@@ -135,21 +135,12 @@ mod tests {
                 patches(more).into_iter().partition(is_outbound);
             let named = |part: &str| format!("laststream.a.{part}");
             let counted =
-                if scope == "inbound" { vec![shown.into(), named("outbound")] } else { vec![] };
+                if scope == "inbound" { vec![show.into(), named("outbound")] } else { vec![] };
             assert_eq!(chain(&outbound, true), counted, "{more}");
-            let older = [shown.into(), named("peer"), named(scope)];
+            let older = [show.into(), named("peer"), named(scope)];
             assert_eq!(chain(&patches, false), older, "{more}");
-            let newer = [shown.into(), named(&format!("{scope}-counter")), named("scheme")];
+            let newer = [show.into(), named(&format!("{scope}-counter")), named("scheme")];
             assert_eq!(chain(&patches, true), newer, "{more}");
-        }
-    }
-
-    #[test]
-    fn no_patch_is_for_newer_proxies_alone_where_the_module_restores_the_scheme() {
-        for more in ["}\nengine: wasm", ", write_scheme: true}", ", strip: {twins: true}}"] {
-            let patches = patches(more);
-            let versions = patches.iter().filter_map(|patch| patch.pointer("/match/proxy"));
-            assert_eq!(versions.count(), 0, "{more}");
         }
     }
 }

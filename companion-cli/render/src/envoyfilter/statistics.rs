@@ -1,7 +1,7 @@
 //! Envoy's own count without a restart of the pods: a matcher for statistics in the listeners.
 
-use super::{File, context_of, object, patch, takes_envoyfilters};
-use crate::objects;
+use super::patch::{context_of, object, patch, takes_envoyfilters};
+use crate::files::{File, objects};
 use laststream_base::yaml::Map;
 use laststream_policy::module_json::scopes;
 use laststream_policy::{Policy, PolicyProblem};
@@ -18,7 +18,7 @@ const WHY: &str = "In place of the bootstrap's matcher, for the connection manag
 /// A separate EnvoyFilter, because it is of use only until the pods have the annotations of
 /// `render proxy-config`.
 pub(crate) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
-    takes_envoyfilters(&policy.placement)?;
+    takes_envoyfilters(policy)?;
     if policy.gate_port.is_none() {
         return Err(PolicyProblem::new("gate", "is off, and only the gate reads these statistics"));
     }

@@ -3,17 +3,17 @@
 use laststream_base::yaml::tree::Kind;
 use laststream_base::yaml::{self, Map};
 
-use super::MergeError;
 use super::document::{Document, Id};
+use super::error::MergeError;
 use super::parts::{is_gate_listener, is_our_filter};
-use laststream_policy::module_json::ADMIN_CLUSTER;
+use laststream_policy::placement::ADMIN_CLUSTER;
 
 /// Whether a value of a document is this map.
 pub(super) fn is_same(document: &Document<'_>, id: Id, map: &Map) -> bool {
     let text = yaml::write_map(map);
     let Ok(other) = Document::read(&text) else { return false };
-    let (one, two) = ((document, id), (&other, other.root()));
-    contains(one, two, &|_, _| false) && contains(two, one, &|_, _| false)
+    let (left, right) = ((document, id), (&other, other.root()));
+    contains(left, right, &|_, _| false) && contains(right, left, &|_, _| false)
 }
 
 /// Whether a merged bootstrap still has everything of the one before.

@@ -3,7 +3,7 @@
 
 use laststream_base::yaml::tree::{Kind, MOST_NODES, NONE, Tree};
 
-use super::MergeError;
+use super::error::MergeError;
 
 /// A text of one document, and its nodes.
 pub(super) struct Document<'t> {

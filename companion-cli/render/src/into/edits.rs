@@ -5,8 +5,8 @@ use std::ops::Range;
 use laststream_base::yaml::{self, Map};
 use serde_json::Value;
 
-use super::MergeError;
 use super::document::{Document, Id};
+use super::error::MergeError;
 
 #[derive(Default)]
 pub(super) struct Edits(Vec<(Range<usize>, String)>);

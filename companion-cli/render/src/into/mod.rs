@@ -7,14 +7,16 @@
 mod compare;
 mod document;
 mod edits;
+mod error;
 mod parts;
 
-use laststream_policy::{Policy, PolicyProblem};
+use laststream_policy::Policy;
 
 use super::output::diff;
 use compare::{has_all_of, is_same};
 use document::{Document, Id};
 use edits::Edits;
+pub use error::{IntoError, MergeError};
 use laststream_base::yaml::Map;
 use parts::{Parts, is_gate_listener, is_our_filter};
 
@@ -24,39 +26,6 @@ pub struct Merged {
     pub text: String,
     /// What the merge changes, as a unified diff; empty if it changes nothing.
     pub diff: String,
-}
-
-/// Why a policy cannot be merged into a file.
-#[derive(Debug)]
-pub enum IntoError {
-    Policy(PolicyProblem),
-    File(MergeError),
-}
-
-impl From<PolicyProblem> for IntoError {
-    fn from(problem: PolicyProblem) -> Self {
-        Self::Policy(problem)
-    }
-}
-
-impl From<MergeError> for IntoError {
-    fn from(error: MergeError) -> Self {
-        Self::File(error)
-    }
-}
-
-/// Why a file cannot take laststream, and where.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
-pub struct MergeError {
-    line: Option<u32>,
-    message: String,
-}
-
-impl MergeError {
-    fn of(message: impl Into<String>) -> Self {
-        Self { line: None, message: message.into() }
-    }
 }
 
 /// Merges a policy into the text of a bootstrap; `name` is the file's, for the diff. A second merge

@@ -3,11 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use laststream_base::yaml::{List, Map};
-use laststream_policy::module_json::{ADMIN_CLUSTER, REQUEST_KEY};
+use laststream_policy::module_json::REQUEST_KEY;
+use laststream_policy::placement::ADMIN_CLUSTER;
 use laststream_policy::{Policy, PolicyProblem};
 
 use super::document::{Document, Id};
-use super::{IntoError, MergeError};
+use super::error::{IntoError, MergeError};
 use crate::scheme::Scheme;
 use crate::{envoy, gate, parts, shown_request};
 
@@ -128,13 +129,13 @@ fn are_free(
     port: u16,
     admin: Option<SocketAddr>,
 ) -> Result<(), MergeError> {
-    let taken =
+    let conflict =
         |id: Id, message: String| Err(MergeError { line: Some(document.line(id)), message });
     let another = "write another one into the policy, such as `gate: {port: 16092}`";
     if let (Some(admin), Some(id)) = (admin, document.field(document.root(), "admin"))
         && admin.port() == port
     {
-        return taken(id, format!("port {port} is that of `admin`, and the gate's: {another}"));
+        return conflict(id, format!("port {port} is that of `admin`, and the gate's: {another}"));
     }
     let Some(listeners) = document.field(document.root(), "static_resources.listeners") else {
         return Ok(());
@@ -146,7 +147,7 @@ fn are_free(
         let name = document.text_of(*listener, "name").unwrap_or_default();
         if name == GATE_LISTENER {
             let message = format!("the listener `{name}` has the name of the gate's: rename it");
-            return taken(*listener, message);
+            return conflict(*listener, message);
         }
         let mut has_port = false;
         document.descend(*listener, &mut |id| {
@@ -158,11 +159,11 @@ fn are_free(
                 "the listener `{name}` has the gate's filter: take it out, the gate gets a \
                     listener of its own"
             );
-            return taken(*listener, message);
+            return conflict(*listener, message);
         }
         if has_port {
             let message = format!("port {port} is that of the listener `{name}`, and the gate's");
-            return taken(*listener, format!("{message}: {another}"));
+            return conflict(*listener, format!("{message}: {another}"));
         }
     }
     Ok(())

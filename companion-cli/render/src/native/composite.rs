@@ -7,7 +7,7 @@
 use laststream_base::yaml::{List, Map};
 use laststream_filter::forwarded::FORWARDED_PROTO;
 
-use super::Write;
+use super::matcher::Write;
 use crate::parts::{FILTER_STATE_TYPE, typed};
 
 const COMPOSITE: &str = "type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite";

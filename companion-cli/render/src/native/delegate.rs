@@ -7,8 +7,7 @@
 use laststream_base::yaml::{List, Map};
 use laststream_filter::forwarded::FORWARDED_PROTO;
 
-use super::Write;
-use super::matcher::not;
+use super::matcher::{Write, not};
 use crate::parts::typed;
 
 const DELEGATE: &str =

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use super::peers::cidrs;
 use crate::parts::typed;
 use laststream_base::yaml::{List, Map};
 
@@ -27,6 +26,22 @@ pub(super) enum Test {
     All(Vec<Self>),
     Any(Vec<Self>),
     Not(Box<Self>),
+}
+
+/// A value of the header, and the condition on which it is written.
+pub(super) struct Write {
+    pub(super) scheme: &'static str,
+    pub(super) test: Test,
+    /// The comment on the condition.
+    pub(super) about: &'static str,
+}
+
+/// Ranges as Envoy's `CidrRange`.
+pub(crate) fn cidrs(ranges: &[(IpAddr, u8)]) -> List {
+    let range = |(address, length): &(IpAddr, u8)| {
+        Map::of("address_prefix", address.to_string()).with("prefix_len", u16::from(*length))
+    };
+    ranges.iter().map(range).collect()
 }
 
 /// The text or pattern of a comparison.

@@ -12,36 +12,13 @@ use laststream_filter::config::wire::{Decision, Fallback, Ports};
 use laststream_filter::forwarded::{self, FORWARDED_PROTO};
 use serde_json::json;
 
-use self::matcher::{Test, all, any, not};
-pub(super) use self::peers::{cidrs, ranges};
+pub(super) use self::matcher::cidrs;
+use self::matcher::{Test, Write, all, any, not};
+pub(super) use self::peers::ranges;
 use self::source_tests::{SourceTests, source_tests};
-use crate::texts_where;
+use crate::placement::Listeners;
 use laststream_base::yaml::Map;
 use laststream_policy::ForwardedProto;
-
-/// The listeners for which the filters must be right.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Listeners {
-    /// Without TLS on this port, and Envoy overwrites the header: it is http before any filter
-    /// runs.
-    Edge(u16),
-    /// Without TLS: where Envoy does not overwrite the header, it writes http once the header is
-    /// removed.
-    Plaintext,
-    /// A sidecar's, where the early mutation of the module writes http over the peer's own header.
-    Sidecar,
-    Any,
-}
-
-impl Listeners {
-    /// The port of the only listener.
-    fn own_port(self) -> Option<u16> {
-        match self {
-            Self::Edge(port) => Some(port),
-            Self::Plaintext | Self::Sidecar | Self::Any => None,
-        }
-    }
-}
 
 /// The filter of Envoy's that has the matchers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +52,8 @@ pub(super) fn compile(
     name: impl Fn(&str) -> String,
 ) -> Result<Native, Vec<String>> {
     let text = json!({ "forwarded_proto": proto.json }).to_string();
-    let parsed = config::parse(text.as_bytes()).map_err(|refused| vec![refused.to_string()])?;
-    let Some(policy) = parsed.forwarded_proto() else {
+    let config = config::parse(text.as_bytes()).map_err(|refused| vec![refused.to_string()])?;
+    let Some(policy) = config.forwarded_proto() else {
         return Err(vec!["there is nothing to restore".into()]);
     };
     if let Some(ports) = &proto.destination_ports {
@@ -155,14 +132,6 @@ fn testable_sources(
     if reasons.is_empty() { Ok(sources) } else { Err(reasons) }
 }
 
-/// A value of the header, and the condition on which it is written.
-struct Write {
-    scheme: &'static str,
-    test: Test,
-    /// The comment on the condition.
-    about: &'static str,
-}
-
 fn filters(matching: Matching, writes: &[Write], name: impl Fn(&str) -> String) -> Vec<Map> {
     match matching {
         Matching::Delegate => {
@@ -189,8 +158,8 @@ impl Conditions<'_> {
     /// At most one of the conditions holds for a request.
     fn writes(&self, starts_as_http: bool) -> Vec<Write> {
         let write = |scheme, test: Test, about| {
-            let already = (!starts_as_http).then(|| not(Test::exact(FORWARDED_PROTO, scheme)));
-            Write { scheme, test: all(already.into_iter().chain([test])), about }
+            let unless_same = (!starts_as_http).then(|| not(Test::exact(FORWARDED_PROTO, scheme)));
+            Write { scheme, test: all(unless_same.into_iter().chain([test])), about }
         };
         let https = write("https", self.https(), ABOUT_HTTPS);
         let http = (!starts_as_http).then(|| write("http", self.http(), self.about_http()));
@@ -289,6 +258,12 @@ fn in_the_way(
         ),
     ];
     texts_where(reasons).into_iter().chain(unwritten(policy)).collect()
+}
+
+/// The texts whose conditions are true.
+fn texts_where<const N: usize>(texts: [(bool, &str); N]) -> Vec<String> {
+    let texts = texts.into_iter().filter(|(is_true, _)| *is_true);
+    texts.map(|(_, text)| text.to_owned()).collect()
 }
 
 /// Headers that Envoy's own configuration never writes or removes.

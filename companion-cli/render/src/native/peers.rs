@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use super::matcher::{Test, Text, any};
-use laststream_base::yaml::{List, Map};
 
 /// Comparing more texts than this takes longer than one look-up in the ranges.
 const FEW: usize = 4;
@@ -33,14 +32,6 @@ pub(crate) fn ranges(texts: &[String]) -> Vec<(IpAddr, u8)> {
         }
     }
     ranges
-}
-
-/// Ranges as Envoy's `CidrRange`.
-pub(crate) fn cidrs(ranges: &[(IpAddr, u8)]) -> List {
-    let range = |(address, length): &(IpAddr, u8)| {
-        Map::of("address_prefix", address.to_string()).with("prefix_len", u16::from(*length))
-    };
-    ranges.iter().map(range).collect()
 }
 
 /// Envoy shows an IPv4 address of a dual-stack listener as the IPv4 address that it is.

@@ -3,7 +3,7 @@
 use regex::Regex;
 
 use super::{NEWER, Scheme};
-use crate::parts::Leaves;
+use crate::placement::Leaves;
 use crate::tests::policy;
 
 /// Whether only the module restores the header, and the comment at the head of the file.
@@ -60,53 +60,20 @@ fn placement_and_engine_choose_matchers_or_the_module() {
 /// Only versions whose Envoy certainly has the matcher, which 1.38 ignores.
 #[test]
 fn proxies_of_istio_1_31_and_newer_are_known_by_their_version() {
+    const MATCHED: &str = concat!(
+        "1.31.0|1.31.12|1.31.0-rc.1|1.31.0-asm.1|1.31.2-tetrate-v0|1.31.0.7|1.32-dev|",
+        "1.32-alpha.0a1b|1.39.1|1.40.0|1.99.0|1.100.0|1.310.0",
+    );
+    const OTHERS: &str = concat!(
+        "|unknown|1.3|1.3.1|1.30.0|1.30.31|1.30-dev|1.30.2-asm.31|1.31|1.31-alpha.0a1b|",
+        "1.31-dev|1.31.x|1.28.3|1.9.9|11.31.0|0.1.31.0|2.1.31.0|2.0.0|release-1.31|v1.31.0|",
+        "OSSM_2.6.0|latest|1.031.0|1.x32.0| 1.31.0|1,31.0|1.3a.0",
+    );
     let newer = Regex::new(NEWER).expect("a pattern");
-    for version in [
-        "1.31.0",
-        "1.31.12",
-        "1.31.0-rc.1",
-        "1.31.0-asm.1",
-        "1.31.2-tetrate-v0",
-        "1.31.0.7",
-        "1.32-dev",
-        "1.32-alpha.0a1b",
-        "1.39.1",
-        "1.40.0",
-        "1.99.0",
-        "1.100.0",
-        "1.310.0",
-    ] {
+    for version in MATCHED.split('|') {
         assert!(newer.is_match(version), "{version}");
     }
-    for version in [
-        "",
-        "unknown",
-        "1.3",
-        "1.3.1",
-        "1.30.0",
-        "1.30.31",
-        "1.30-dev",
-        "1.30.2-asm.31",
-        "1.31",
-        "1.31-alpha.0a1b",
-        "1.31-dev",
-        "1.31.x",
-        "1.28.3",
-        "1.9.9",
-        "11.31.0",
-        "0.1.31.0",
-        "2.1.31.0",
-        "2.0.0",
-        "release-1.31",
-        "v1.31.0",
-        "OSSM_2.6.0",
-        "latest",
-        "1.031.0",
-        "1.x32.0",
-        " 1.31.0",
-        "1,31.0",
-        "1.3a.0",
-    ] {
+    for version in OTHERS.split('|') {
         assert!(!newer.is_match(version), "{version}");
     }
 }
@@ -124,7 +91,7 @@ fn matchers_at_a_sidecar_need_the_connection_only_for_peers_that_get_its_scheme(
         let text = text("sidecar: {}", "auto", &format!("presets: [gcp], {fallbacks}"));
         let policy = policy(&text);
         let scheme = Scheme::of(&policy, str::to_owned).expect(&text);
-        assert_eq!(scheme.needs_connection(&policy.placement), needs, "{text}");
+        assert_eq!(scheme.needs_connection(&policy), needs, "{text}");
     }
 }
 
@@ -144,7 +111,7 @@ fn only_a_sidecar_with_the_module_starts_as_http() {
         let text = text(placement, engine, &format!("presets: [gcp], fallback: {fallback}"));
         let policy = policy(&text);
         let scheme = Scheme::of(&policy, str::to_owned).expect(&text);
-        let early = scheme.early(&policy.placement).expect(&text);
+        let early = scheme.early(&policy).expect(&text);
         assert_eq!(early.leaves, expected, "{text}");
     }
 }

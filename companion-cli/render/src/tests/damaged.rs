@@ -6,49 +6,14 @@ use laststream_policy::Wanted;
 
 /// Cuts, doubles and replaces pieces of a real policy.
 fn damaged() -> impl Strategy<Value = String> {
-    const PIECES: &[&str] = &[
-        "",
-        ":",
-        "\n",
-        "  ",
-        "[",
-        "]",
-        "{",
-        "}",
-        "&a",
-        "*a",
-        "<<: *a",
-        "!!binary",
-        "|",
-        ">",
-        "'",
-        "\"",
-        "#",
-        "-",
-        "---\n",
-        "\t",
-        "\0",
-        "é",
-        "1e999",
-        "-1",
-        "~",
-        "60s",
-        "null",
-        "gate:",
-        "drain:",
-        "placement:",
-        "sidecar: {}",
-        "18446744073709551615",
-        "on",
-        "0x10",
-        ".nan",
-        "? ",
-        "%YAML 1.1\n",
-        "[[[[[[[[[[[[",
-        "{a: {a: {a: ",
-    ];
+    const PIECES: &str = concat!(
+        "·:·\n·  ·[·]·{·}·&a·*a·<<: *a·!!binary·|·>·'·\"·#·-·---\n·\t·\0·é·1e999·-1·~·60s·",
+        "null·gate:·drain:·placement:·sidecar: {}·18446744073709551615·on·0x10·.nan·? ·",
+        "%YAML 1.1\n·[[[[[[[[[[[[·{a: {a: {a: ",
+    );
     const WHOLE: &str = include_str!("../../../policy/src/tests/everything.yaml");
-    let cut = (0..WHOLE.len(), 0_usize..30, proptest::sample::select(PIECES));
+    let pieces: Vec<&str> = PIECES.split('·').collect();
+    let cut = (0..WHOLE.len(), 0_usize..30, proptest::sample::select(pieces));
     proptest::collection::vec(cut, 1..5).prop_map(|cuts| {
         cuts.into_iter().fold(WHOLE.to_owned(), |text, (at, length, piece)| {
             let whole = |at: usize| {
@@ -69,7 +34,7 @@ proptest! {
     fn damaged_policies_cause_no_panic(text in damaged()) {
         if let Ok(policy) = super::read(&text) {
             let resolve = |_: &str, _: Wanted| Ok(format!("sha256:{}", "a".repeat(64)));
-            for rendered in crate::every_kind(&policy, &resolve).into_iter().flatten() {
+            for rendered in super::every_kind(&policy, &resolve).into_iter().flatten() {
                 for file in rendered.files {
                     let back: Result<Vec<serde_json::Value>, _> =
                         serde_saphyr::from_multiple(&file.text);

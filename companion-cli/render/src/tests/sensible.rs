@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::DIGEST;
-use crate::{Kind, every_kind, render};
+use super::{DIGEST, every_kind};
+use crate::{Kind, render};
 
 /// Valid policies, with arbitrary texts in header prefixes; an empty one is refused.
 fn sensible() -> impl Strategy<Value = String> {

@@ -162,7 +162,7 @@ pub struct Admin {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct App {
-    /// Its cluster, without TLS.
+    /// Envoy's cluster for the app, without TLS, such as `inbound|8080||`.
     pub cluster: String,
     /// The path of the request. The app has gone when its port refuses connections. An app that
     /// hangs, resets or answers 503 still counts as present. If Envoy cannot reach the cluster, the

@@ -1,0 +1,66 @@
+//! The rendered files.
+
+use laststream_base::yaml::{self, Map};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    pub name: String,
+    pub text: String,
+    /// Whether it is an object for `kubectl apply`; patches and values are not.
+    pub(crate) applies: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// The files, in the order of their kinds.
+    pub files: Vec<File>,
+    /// Settings of the policy that this kind cannot provide.
+    pub warnings: Vec<String>,
+}
+
+impl From<Vec<File>> for Rendered {
+    fn from(files: Vec<File>) -> Self {
+        Self { files, warnings: Vec::new() }
+    }
+}
+
+/// The beginning of every YAML file that is rendered from a policy. It distinguishes these files
+/// from others in the folder.
+pub const MARK: &str = "Rendered by laststream. Change the policy and render again.";
+
+pub(crate) const GATEWAY_PATCH: &str = "gateway.patch.yaml";
+
+/// The files that `render all` can write, whatever the policy. Its comparison ignores all others.
+pub(crate) const FILES_OF_ALL: [&str; 15] = [
+    "envoy-gateway.yaml",
+    "envoy.yaml",
+    "envoyfilter.yaml",
+    GATEWAY_PATCH,
+    "image-volume.yaml",
+    "job.yaml",
+    "kustomization.yaml",
+    "lifecycle.gateway-chart.yaml",
+    "lifecycle.native-sidecar.yaml",
+    "lifecycle.pod.yaml",
+    "overlay.yaml",
+    "proxy-config.yaml",
+    "trafficextension.yaml",
+    "virtualservice.yaml",
+    "wasmplugin.yaml",
+];
+
+/// A file with objects for `kubectl apply`.
+pub(crate) fn objects(name: &str, about: &[String], documents: &[Map]) -> File {
+    File { name: name.into(), text: text(about, documents), applies: true }
+}
+
+/// A file that is not for `kubectl apply`: a patch, values, or a bootstrap.
+pub(crate) fn other(name: &str, about: &[String], document: Map) -> File {
+    File { name: name.into(), text: text(about, &[document]), applies: false }
+}
+
+pub(crate) fn text(about: &[String], documents: &[Map]) -> String {
+    let paragraphs: Vec<String> =
+        std::iter::once(MARK.to_owned()).chain(about.iter().cloned()).collect();
+    yaml::write(&paragraphs, documents)
+}
