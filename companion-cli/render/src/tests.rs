@@ -136,33 +136,6 @@ fn names_are_unique_and_discovered_filters_are_configured() {
     }
 }
 
-/// The fields of the module stand in a section of a TrafficExtension.
-#[test]
-fn from_istio_1_30_on_a_plugin_is_a_traffic_extension() {
-    let policy = "module: oci://h/r:t\npull_secret: s\nplacement: {sidecar: {native: true}}\n";
-    let documents = |istio: &str| {
-        let files = rendered(Kind::WasmPlugin, &format!("{policy}{istio}"));
-        let file = files.first().expect("a file");
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&file.text).expect("YAML");
-        (file.name.clone(), documents)
-    };
-    let (name, old) = documents("istio: 1.29");
-    assert_eq!((name.as_str(), old.len()), ("wasmplugin.yaml", 2));
-    assert_eq!(documents("").1, old);
-    let (name, new) = documents("istio: 1.30.2");
-    assert_eq!(name, "trafficextension.yaml");
-    for (old, new) in old.iter().zip(&new) {
-        assert_eq!([&old["kind"], &new["kind"]], ["WasmPlugin", "TrafficExtension"]);
-        assert_eq!(old["metadata"], new["metadata"]);
-        let mut spec = new["spec"].clone();
-        let wasm = spec.as_object_mut().and_then(|spec| spec.remove("wasm")).expect("wasm");
-        for (field, value) in old["spec"].as_object().expect("fields") {
-            let is_own = ["match", "phase", "selector"].contains(&field.as_str());
-            assert_eq!(if is_own { &spec[field] } else { &wasm[field] }, value, "{field}");
-        }
-    }
-}
-
 #[test]
 fn the_gate_never_fails_open_and_shares_only_the_vm_id() {
     for policy in policies() {

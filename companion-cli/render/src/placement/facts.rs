@@ -9,11 +9,6 @@ use laststream_base::yaml::{List, Map};
 use laststream_policy::placement::{EnvoyGateway, PlainEnvoy};
 use laststream_policy::{Policy, PolicyProblem};
 
-/// A placement: what the kinds of files must know of it.
-pub(crate) trait Rendering {
-    fn facts<'p>(&'p self, policy: &'p Policy) -> Facts<'p>;
-}
-
 /// The files of pods that the user, not a controller, writes.
 pub(crate) trait OwnPod {
     /// The stop hook in this place.

@@ -1,6 +1,6 @@
 //! An Istio gateway with its own Deployment: values of Istio's gateway chart.
 
-use super::facts::{Facts, Form, Leaves, Listeners, NO_PLUGIN_GATE, OwnPod, PodFile, Rendering};
+use super::facts::{Facts, Form, Leaves, Listeners, NO_PLUGIN_GATE, OwnPod, PodFile};
 use crate::deployment::Deployment;
 use crate::files::other;
 use crate::hook::{self, pod_with_grace};
@@ -14,24 +14,22 @@ use laststream_base::yaml::{List, Map};
 use laststream_policy::Policy;
 use laststream_policy::placement::Gateways;
 
-impl Rendering for Gateways {
-    fn facts<'p>(&'p self, _: &'p Policy) -> Facts<'p> {
-        Facts {
-            form: Form::EnvoyFilter,
-            no_envoyfilter: None,
-            plugin_gate: Ok([NO_PLUGIN_GATE; 2]),
-            selector: unless_empty(texts(&self.selector)),
-            targets: None,
-            gateway: None,
-            overlay: None,
-            pod: Ok(self),
-            hook: Some(HookPlace::GatewayChart),
-            native_sidecar: None,
-            vm_id: Some("laststream".into()),
-            listeners: Ok(Listeners::Any),
-            no_composite: None,
-            leaves: Leaves::Connection,
-        }
+pub(super) fn facts(place: &Gateways) -> Facts<'_> {
+    Facts {
+        form: Form::EnvoyFilter,
+        no_envoyfilter: None,
+        plugin_gate: Ok([NO_PLUGIN_GATE; 2]),
+        selector: unless_empty(texts(&place.selector)),
+        targets: None,
+        gateway: None,
+        overlay: None,
+        pod: Ok(place),
+        hook: Some(HookPlace::GatewayChart),
+        native_sidecar: None,
+        vm_id: Some("laststream".into()),
+        listeners: Ok(Listeners::Any),
+        no_composite: None,
+        leaves: Leaves::Connection,
     }
 }
 

@@ -8,20 +8,18 @@ mod plain_envoy;
 mod sidecar;
 mod waypoint;
 
-use facts::Rendering;
 pub(crate) use facts::{Facts, Form, Leaves, Listeners};
 use laststream_policy::Policy;
 use laststream_policy::placement::Placement;
 
 /// The facts of a policy's placement.
 pub(crate) fn facts(policy: &Policy) -> Facts<'_> {
-    let place: &dyn Rendering = match &policy.placement {
-        Placement::Gateway(place) => place,
-        Placement::GatewayApi(place) => place,
-        Placement::Sidecar(place) => place,
-        Placement::Waypoint(place) => place,
-        Placement::EnvoyGateway(place) => place,
-        Placement::Envoy(place) => place,
-    };
-    place.facts(policy)
+    match &policy.placement {
+        Placement::Gateway(place) => gateway::facts(place),
+        Placement::GatewayApi(place) => gateway_api::facts(place),
+        Placement::Sidecar(place) => sidecar::facts(place),
+        Placement::Waypoint(place) => waypoint::facts(place),
+        Placement::EnvoyGateway(place) => envoy_gateway::facts(place, policy),
+        Placement::Envoy(place) => plain_envoy::facts(place, policy),
+    }
 }

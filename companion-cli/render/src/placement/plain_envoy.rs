@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::facts::{Facts, Form, Leaves, Listeners, NO_ANNOTATIONS, OwnPod, PodFile, Rendering};
+use super::facts::{Facts, Form, Leaves, Listeners, NO_ANNOTATIONS, OwnPod, PodFile};
 use crate::deployment::Deployment;
 use crate::files::other;
 use crate::hook::{self, pod_with_grace};
@@ -15,26 +15,24 @@ use laststream_policy::file::GateSecret;
 use laststream_policy::placement::PlainEnvoy;
 use laststream_policy::{Policy, PolicyProblem};
 
-impl Rendering for PlainEnvoy {
-    fn facts<'p>(&'p self, policy: &'p Policy) -> Facts<'p> {
-        // The address was checked when the policy was read.
-        let address = self.listen.as_deref().and_then(|text| text.parse::<SocketAddr>().ok());
-        Facts {
-            form: Form::Envoy(self),
-            no_envoyfilter: Some("an Envoy without a mesh knows no EnvoyFilters: `render envoy`"),
-            plugin_gate: Err("an Envoy without a mesh knows no WasmPlugins: `render envoy`"),
-            selector: None,
-            targets: None,
-            gateway: None,
-            overlay: None,
-            pod: Ok(self),
-            hook: policy.file.program_image.is_some().then_some(HookPlace::Pod),
-            native_sidecar: None,
-            vm_id: Some("laststream".into()),
-            listeners: Ok(Listeners::Edge(address.map_or(0, |address| address.port()))),
-            no_composite: None,
-            leaves: Leaves::Connection,
-        }
+pub(super) fn facts<'p>(place: &'p PlainEnvoy, policy: &'p Policy) -> Facts<'p> {
+    // The address was checked when the policy was read.
+    let address = place.listen.as_deref().and_then(|text| text.parse::<SocketAddr>().ok());
+    Facts {
+        form: Form::Envoy(place),
+        no_envoyfilter: Some("an Envoy without a mesh knows no EnvoyFilters: `render envoy`"),
+        plugin_gate: Err("an Envoy without a mesh knows no WasmPlugins: `render envoy`"),
+        selector: None,
+        targets: None,
+        gateway: None,
+        overlay: None,
+        pod: Ok(place),
+        hook: policy.file.program_image.is_some().then_some(HookPlace::Pod),
+        native_sidecar: None,
+        vm_id: Some("laststream".into()),
+        listeners: Ok(Listeners::Edge(address.map_or(0, |address| address.port()))),
+        no_composite: None,
+        leaves: Leaves::Connection,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::facts::{Facts, Form, Leaves, Listeners, NO_PLUGIN_GATE, OwnPod, PodFile, Rendering};
+use super::facts::{Facts, Form, Leaves, Listeners, NO_PLUGIN_GATE, OwnPod, PodFile};
 use crate::deployment::Deployment;
 use crate::files::other;
 use crate::image_volume::{UPDATE, WHERE, WHY_SECRET, pull_secrets};
@@ -15,25 +15,23 @@ use laststream_base::yaml::Map;
 use laststream_policy::Policy;
 use laststream_policy::placement::Sidecars;
 
-impl Rendering for Sidecars {
-    fn facts<'p>(&'p self, _: &'p Policy) -> Facts<'p> {
-        let is_native = self.is_native();
-        Facts {
-            form: Form::EnvoyFilter,
-            no_envoyfilter: None,
-            plugin_gate: Ok([NO_PLUGIN_GATE; 2]),
-            selector: unless_empty(texts(&self.selector)),
-            targets: None,
-            gateway: None,
-            overlay: None,
-            pod: Ok(self),
-            hook: Some(if is_native { HookPlace::NativeSidecar } else { HookPlace::Pod }),
-            native_sidecar: Some(is_native),
-            vm_id: Some("laststream".into()),
-            listeners: Ok(Listeners::Sidecar),
-            no_composite: None,
-            leaves: Leaves::Http,
-        }
+pub(super) fn facts(place: &Sidecars) -> Facts<'_> {
+    let is_native = place.is_native();
+    Facts {
+        form: Form::EnvoyFilter,
+        no_envoyfilter: None,
+        plugin_gate: Ok([NO_PLUGIN_GATE; 2]),
+        selector: unless_empty(texts(&place.selector)),
+        targets: None,
+        gateway: None,
+        overlay: None,
+        pod: Ok(place),
+        hook: Some(if is_native { HookPlace::NativeSidecar } else { HookPlace::Pod }),
+        native_sidecar: Some(is_native),
+        vm_id: Some("laststream".into()),
+        listeners: Ok(Listeners::Sidecar),
+        no_composite: None,
+        leaves: Leaves::Http,
     }
 }
 

@@ -1,34 +1,31 @@
 //! A waypoint: plugins count, and the overlay of its Deployment has the gate.
 
-use super::facts::{Facts, Form, Leaves, NoOwnPod, Rendering};
+use super::facts::{Facts, Form, Leaves, NoOwnPod};
 use crate::objects::reference;
 use laststream_base::yaml::List;
-use laststream_policy::Policy;
 use laststream_policy::placement::Waypoint;
 
-impl Rendering for Waypoint {
-    fn facts<'p>(&'p self, _: &'p Policy) -> Facts<'p> {
-        let class = self.class.as_deref().map(|name| reference("GatewayClass", name));
-        let gateway = self.gateway.as_deref().map(|name| reference("Gateway", name));
-        Facts {
-            form: Form::WasmPlugin,
-            no_envoyfilter: Some(
-                "a waypoint takes no EnvoyFilter: `render wasmplugin` has the counter, `render \
-                    overlay` the gate",
-            ),
-            plugin_gate: Ok(ABOUT_THE_GATE),
-            selector: None,
-            targets: gateway.or(class).map(List::of),
-            gateway: self.gateway.as_deref(),
-            overlay: Some(Vec::new()),
-            pod: Err(NoOwnPod::by_controller()),
-            hook: None,
-            native_sidecar: None,
-            vm_id: None, // Istio gives the VM of a WasmPlugin none.
-            listeners: Err("a waypoint takes no filters of Envoy's from an EnvoyFilter"),
-            no_composite: None,
-            leaves: Leaves::Connection,
-        }
+pub(super) fn facts(place: &Waypoint) -> Facts<'_> {
+    let class = place.class.as_deref().map(|name| reference("GatewayClass", name));
+    let gateway = place.gateway.as_deref().map(|name| reference("Gateway", name));
+    Facts {
+        form: Form::WasmPlugin,
+        no_envoyfilter: Some(
+            "a waypoint takes no EnvoyFilter: `render wasmplugin` has the counter, `render \
+                overlay` the gate",
+        ),
+        plugin_gate: Ok(ABOUT_THE_GATE),
+        selector: None,
+        targets: gateway.or(class).map(List::of),
+        gateway: place.gateway.as_deref(),
+        overlay: Some(Vec::new()),
+        pod: Err(NoOwnPod::by_controller()),
+        hook: None,
+        native_sidecar: None,
+        vm_id: None, // Istio gives the VM of a WasmPlugin none.
+        listeners: Err("a waypoint takes no filters of Envoy's from an EnvoyFilter"),
+        no_composite: None,
+        leaves: Leaves::Connection,
     }
 }
 

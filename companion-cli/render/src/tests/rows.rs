@@ -35,8 +35,8 @@ fn failures_of(row: &str) -> Vec<String> {
     expectations.into_iter().filter_map(failure).collect()
 }
 
-/// The rendered documents by their numbers, the names of the files and the next steps, or the error;
-/// and the words of all texts, in comments without the breaks of lines.
+/// The rendered documents by their numbers, the names of the files and the next steps, or the
+/// error; and the words of all texts, in comments without the breaks of lines.
 fn outcome(kind: Kind, text: &str) -> (Value, String) {
     let policy = policy(text);
     let rendered = match render(kind, &policy, &|_, _| Ok(DIGEST.into())) {
