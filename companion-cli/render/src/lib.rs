@@ -57,28 +57,28 @@ pub fn render(
     policy: &Policy,
     resolve: Resolve<'_>,
 ) -> Result<Rendered, PolicyProblem> {
-    let one = |file: File| Ok(vec![file].into());
+    let single = |file: File| Ok(vec![file].into());
     let place = placement::facts(policy);
     match kind {
         Kind::EnvoyFilter => envoyfilter::render(policy, resolve),
-        Kind::WasmPlugin => one(wasmplugin::render(policy, &policy.source(resolve)?)?),
-        Kind::Envoy => one(envoy::render(policy, resolve)?),
+        Kind::WasmPlugin => single(wasmplugin::render(policy, &policy.source(resolve)?)?),
+        Kind::Envoy => single(envoy::render(policy, resolve)?),
         Kind::EnvoyGateway => Ok(envoy_gateway::render(policy, &policy.source(resolve)?)?.into()),
         Kind::Lifecycle => lifecycle(policy, place.hook.unwrap_or(HookPlace::Pod)),
         Kind::ProxyConfig => {
             let annotations = proxy_config::annotations(policy)?;
             let pod = place.pod.or_else(|why| misplaced(why.proxy_config))?;
-            one(pod.proxy_config(policy, annotations)?)
+            single(pod.proxy_config(policy, annotations)?)
         }
-        Kind::Statistics => one(envoyfilter::statistics::render(policy)?),
+        Kind::Statistics => single(envoyfilter::statistics::render(policy)?),
         Kind::ImageVolume => {
             let volumes = image_volume::volumes(policy, resolve)?;
             let pod = place.pod.or_else(|why| misplaced(why.image_volume))?;
-            one(pod.image_volume(policy, &volumes)?)
+            single(pod.image_volume(policy, &volumes)?)
         }
         Kind::Overlay => Ok(overlay::render(policy, resolve)?.into()),
-        Kind::VirtualService => one(virtualservice::render(policy)?),
-        Kind::Job => one(job::render(policy)?),
+        Kind::VirtualService => single(virtualservice::render(policy)?),
+        Kind::Job => single(job::render(policy)?),
         Kind::All => all(policy, resolve),
     }
 }
@@ -110,7 +110,7 @@ fn kinds_of(policy: &Policy) -> Vec<Kind> {
     let has_hook = policy.gate_port.is_some() && hook::has_hook(policy);
     let has_annotations = policy.placement.is_istio() && proxy_config::annotations(policy).is_ok();
     let mounts = policy.delivery == Delivery::ImageVolume && place.pod.is_ok();
-    let others = [
+    let optional = [
         (Kind::Overlay, overlay::is_needed(policy, &place)),
         (Kind::ImageVolume, mounts),
         (Kind::Lifecycle, patches_pod && has_hook),
@@ -118,8 +118,8 @@ fn kinds_of(policy: &Policy) -> Vec<Kind> {
         (Kind::VirtualService, policy.file.retries.is_some()),
         (Kind::Job, has_job),
     ];
-    let others = others.into_iter().filter_map(|(kind, is_used)| is_used.then_some(kind));
-    [place.form.kind()].into_iter().chain(others).collect()
+    let optional = optional.into_iter().filter_map(|(kind, is_used)| is_used.then_some(kind));
+    [place.form.kind()].into_iter().chain(optional).collect()
 }
 
 /// All kinds that this policy uses, and a kustomization.

@@ -129,8 +129,8 @@ fn deployment(
     if let Some(port) = policy.gate_port.filter(|_| in_bootstrap) {
         let source = policy.source(resolve)?;
         let gate = bootstrap::annotation(policy, port, &source)?;
-        let others = annotations.unwrap_or_default();
-        annotations = Some(others.note(WHY_GATE).with(bootstrap::ANNOTATION, gate));
+        let with_gate = annotations.unwrap_or_default().note(WHY_GATE);
+        annotations = Some(with_gate.with(bootstrap::ANNOTATION, gate));
         parts.env.push(bootstrap::variable());
         parts.volumes = parts.volumes.item(bootstrap::volume());
         parts.mounts = parts.mounts.item(bootstrap::mount());

@@ -135,8 +135,8 @@ fn testable_sources(
 fn filters(matching: Matching, writes: &[Write], name: impl Fn(&str) -> String) -> Vec<Map> {
     match matching {
         Matching::Delegate => {
-            let named = |write: &Write| name(&format!("scheme-{}", write.scheme));
-            writes.iter().rev().map(|write| delegate::filter(&named(write), write)).collect()
+            let name_of = |write: &Write| name(&format!("scheme-{}", write.scheme));
+            writes.iter().rev().map(|write| delegate::filter(&name_of(write), write)).collect()
         }
         Matching::Composite => vec![composite::filter(&name("scheme"), writes)],
     }
