@@ -109,7 +109,7 @@ number! {
     Moment: |moment| moment.0, |number| Some(Moment(number));
     Millis: |millis| millis.0, |number| Some(Millis(number));
     Queue: |queue| queue.0.into(), |number| Some(Queue(number.try_into().ok()?));
-    Kinds: |kinds| kinds.to_bits().into(), |bits| Some(Kinds::from_bits(bits as u8));
+    Kinds: |kinds| kinds.0.into(), |bits| Some(Kinds(bits as u8));
     App: |app| *app as u64, |number| App::VARIANTS.get(number as usize).copied();
     Phase: |phase| *phase as u64, |number| Phase::VARIANTS.get(number as usize).copied();
     Scope: |scope| *scope as u64, |number| Scope::VARIANTS.get(number as usize).copied();

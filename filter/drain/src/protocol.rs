@@ -38,19 +38,17 @@
 use std::sync::Arc;
 
 use crate::counts::{
-    BeforeQuery, Census, EnvoySamples, Facts, IgnorableBefore, Reply, RoundOptions, Sources,
-    Survey, needs_totals,
+    BeforeQuery, Census, EnvoySamples, Facts, Ignorable, Reply, Request, Sources, Survey,
+    needs_totals,
 };
 use crate::requests::words::{NOT_ALL, refusal_in_words, sentence};
 use crate::requests::{
-    Answer, Call, Counter, Effect, Effects, Event, HeldSignal, IndexChange, LatchedSignal, Level,
-    Listings, Needs, Origin, Refusal, Schedule, SignalStep, StatsQuery, Status, View, Waiter,
-    Waiting, WaitsFor, step_of_held,
+    Answer, Call, Counter, Effect, Effects, EndStatus, Event, HeldSignal, IndexChange,
+    LatchedSignal, Level, Listings, Needs, Origin, Refusal, Schedule, SignalStep, StatsQuery,
+    Status, View, Waiter, Waiting, WaitsFor, step_of_held,
 };
 use crate::state::timing::{EVALUATION_SLACK, LATCHED_FOR, REPLY_TIMEOUT};
-use crate::state::{
-    Action, CountState, EndView, Millis, Moment, Phase, Policy, Shared, Step, StreamNumber,
-};
+use crate::state::{Action, CountState, Millis, Moment, Phase, Policy, Shared, Step, StreamNumber};
 use crate::steps::{
     AppQuery, Apply, EndOrders, LeakWatch, Turn, end_orders, leaks, notify, report,
 };
@@ -80,7 +78,6 @@ impl core::hash::Hash for Worker {
 
 impl Worker {
     /// A gate that has seen nothing yet.
-    #[must_use]
     pub fn new(policy: Arc<Policy>) -> Self {
         Self {
             policy,
@@ -214,18 +211,9 @@ impl Worker {
         let facts = turn.facts;
         let survey = Survey::new(&self.census, &self.policy, facts, self.samples.round());
         let (policy, samples) = (&*self.policy, &self.samples);
-        let mut sources = Sources {
-            policy,
-            facts,
-            survey: &survey,
-            samples,
-            total: turn.shared.total.requests,
-            sums_lack_streams: turn.shared.sums_lack_streams,
-            app: turn.shared.app_since_the_drain_began(),
-        };
+        let sources = Sources { policy, facts, survey: &survey, samples };
         turn.shared.sums_lack_streams |= samples.lacks_streams(sources.ignorable());
-        sources.sums_lack_streams = turn.shared.sums_lack_streams;
-        let observed = sources.observe();
+        let observed = sources.observe(&turn.shared);
         let phase_before = turn.shared.record.phase;
         let (reason, action) = turn.record().evaluate(policy, facts.now, &observed);
         let leads = turn.shared.is_led_by(facts.queue, facts.now);
@@ -241,22 +229,22 @@ impl Worker {
             record: shared.record.clone(),
             reason,
             notify: notifies.then_some(shared.notify),
-            ends: self.end_view(shared, facts),
+            ends: self.end_status(shared, facts),
             survey,
         };
         if logs {
             turn.log(Level::Info, format!("draining: {}", sentence(&view, policy)));
         }
         report::report(policy, phase_before, &view, turn);
-        self.leaks.look(&view.observed, self.waiting.any_signal(), facts.now);
+        self.leaks.look(&view.observed, !self.waiting.signals.is_empty(), facts.now);
         (view, action)
     }
 
-    fn end_view(&self, shared: &Shared, facts: &Facts) -> Option<EndView> {
+    fn end_status(&self, shared: &Shared, facts: &Facts) -> Option<EndStatus> {
         let window = end_orders::window(&self.policy, shared)?;
         let survey = self.census.end_survey(facts, &self.policy.scopes);
         let left = (survey.answered > 0).then_some(survey.endable);
-        Some(EndView { kinds: self.policy.end.kinds, left, window })
+        Some(EndStatus::new(self.policy.end.kinds, left, window, facts.now))
     }
 
     fn perform(&mut self, action: Option<Action>, view: &View, turn: &mut Turn<'_>) {
@@ -337,7 +325,7 @@ impl Worker {
 
     /// Holds a signal until the next answers.
     fn try_later(&mut self, held: HeldSignal) {
-        self.waiting.hold_signal(HeldSignal { needs: self.next_answers(), ..held });
+        self.waiting.signals.push(HeldSignal { needs: self.next_answers(), ..held });
     }
 
     fn try_signal(&mut self, view: &View, held: HeldSignal, turn: &mut Turn<'_>) {
@@ -346,7 +334,7 @@ impl Worker {
                 let HeldSignal { stream, signal, .. } = held;
                 turn.call(Call::Signal { stream, signal, is_latched: false })
             }
-            SignalStep::Hold => self.waiting.hold_signal(held),
+            SignalStep::Hold => self.waiting.signals.push(held),
             SignalStep::AwaitNext => self.try_later(held),
             SignalStep::Refuse(why) => self.refuse_signal(held.stream, why, view, turn),
             SignalStep::CloseLatch => {
@@ -355,7 +343,7 @@ impl Worker {
                     // Untried, so the next query is left to it.
                     Err(Refusal::Busy) if view.now < held.until => {
                         let needs = Needs { query: None, ..held.needs };
-                        self.waiting.hold_signal(HeldSignal { needs, ..held })
+                        self.waiting.signals.push(HeldSignal { needs, ..held })
                     }
                     Err(why) => self.refuse_signal(held.stream, why, view, turn),
                 }
@@ -381,13 +369,10 @@ impl Worker {
     /// Answers each held request that can be answered now, at most 64 in one callback.
     fn answer_waiting(&mut self, view: &View, turn: &mut Turn<'_>) {
         self.waiting.refresh_metrics(view.now, |needs| view.has_answers(needs));
-        for waiter in self.waiting.take_ready(turn.answers_left(), |waiter| view.answers(waiter)) {
-            self.answer(waiter, view, turn);
-        }
-        let ready = self.waiting.take_ready_signals(turn.answers_left(), |held| view.decides(held));
-        for held in ready {
-            self.try_signal(view, held, turn);
-        }
+        let (answers, decides) = (|waiter: &_| view.answers(waiter), |held: &_| view.decides(held));
+        let (waiters, signals) = self.waiting.take_ready(turn.answers_left(), answers, decides);
+        waiters.into_iter().for_each(|waiter| self.answer(waiter, view, turn));
+        signals.into_iter().for_each(|held| self.try_signal(view, held, turn));
         if turn.answers_left() == 0 {
             turn.push(Effect::Wake);
         }
@@ -475,12 +460,11 @@ impl Worker {
         if !turn.shared.pacing.begin(at, self.policy.stats_patience(), queue) {
             return;
         }
-        let ignorable =
-            IgnorableBefore { in_flight: survey.ignorable, begun: facts.counts.ever_begun };
+        let (in_flight, begun) = (survey.ignorable, facts.counts.ever_begun);
         let query = self.samples.begin_query(BeforeQuery {
             at,
             alive_until: survey.alive_until,
-            ignorable,
+            ignorable: Ignorable { in_flight, begun, is_complete: false },
             gauges: facts.counts.gauges().collect(),
             heals: facts.tally.heals,
             with_totals,
@@ -496,13 +480,14 @@ impl Worker {
             return;
         }
         let schedule = self.schedule(turn);
-        let options = RoundOptions {
+        let request = Request {
             latch_check: schedule.latch_check(facts.latch.is_sealed),
             long_lived_before: schedule.long_lived_before(),
             list_limit: self.waiting.list_limit(self.census.round + 1),
             plain_only: self.policy.exempts_long_lived,
+            ..Request::default()
         };
-        let mut requests = self.census.ask(facts, options);
+        let mut requests = self.census.ask(facts, request);
         if turn.is_tick {
             self.ends.order(&self.policy, &self.census, &mut requests, turn);
         }

@@ -48,7 +48,6 @@ pub struct Sim {
 
 impl Sim {
     /// A gate that serves, beside one idle counter.
-    #[must_use]
     pub fn new(policy: Policy) -> Self {
         let now = Moment(3_600_000);
         let scope = policy.scopes.first().copied().unwrap_or_default();
@@ -71,7 +70,6 @@ impl Sim {
     }
 
     /// What the gate would read now.
-    #[must_use]
     pub fn facts(&self) -> Facts {
         Facts {
             now: self.now,
@@ -165,7 +163,6 @@ impl Sim {
     }
 
     /// Whether Envoy is being queried.
-    #[must_use]
     pub fn query(&self) -> Option<usize> {
         self.calls.iter().position(|call| matches!(call, Call::Stats { .. }))
     }
@@ -186,7 +183,6 @@ impl Sim {
 }
 
 /// A counter that has been there for long.
-#[must_use]
 pub fn entry(queue: Queue, scope: Scope) -> IndexEntry {
     IndexEntry { queue, scope, since: Moment(1), written_off: None }
 }

@@ -1,11 +1,11 @@
 //! One gate's view of the counters: its rounds of requests, and its record of each counter.
 
 use super::facts::{Facts, IndexEntry};
-use super::messages::{Endable, LatchCheck, Order, Reply, Request};
+use super::messages::{Endable, Order, Reply, Request};
 use crate::state::timing::{
     DEAD_AFTER, END_VALID_FOR, FORGOTTEN_AFTER, MOST_DEAD, MOST_ORDERED, MOST_UNREAD, REPLY_TIMEOUT,
 };
-use crate::state::{Endings, Millis, Moment, Queue, Scope};
+use crate::state::{Millis, Moment, Queue, Scope};
 
 /// A reply that has not arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -98,15 +98,6 @@ impl KnownCounter {
     }
 }
 
-/// The gate's choices for a round of requests; see [`Request`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RoundOptions {
-    pub(crate) latch_check: LatchCheck,
-    pub(crate) long_lived_before: Option<Moment>,
-    pub(crate) list_limit: usize,
-    pub(crate) plain_only: bool,
-}
-
 /// The sum of the counters' answers to an order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct EndSurvey {
@@ -120,12 +111,15 @@ pub(crate) struct EndSurvey {
 }
 
 impl EndSurvey {
-    /// What a claim may take. None: a counter that has not answered may have streams, and the pace
-    /// stays as it is.
-    pub(crate) fn endings(&self) -> Option<Endings> {
-        let is_known = self.endable > 0 || self.answered == self.asked;
-        let most = MOST_ORDERED.saturating_mul(self.answered);
-        is_known.then_some(Endings { left: self.endable, most })
+    /// Whether a claim may be made. Otherwise a counter that has not answered may have streams, and
+    /// the pace stays as it is.
+    pub(crate) fn is_known(&self) -> bool {
+        self.endable > 0 || self.answered == self.asked
+    }
+
+    /// What a claim may take at most.
+    pub(crate) fn most(&self) -> u64 {
+        MOST_ORDERED.saturating_mul(self.answered)
     }
 }
 
@@ -180,23 +174,14 @@ impl Census {
         facts.index.iter().filter(is_back).map(|entry| entry.queue).collect()
     }
 
-    /// Begins a round: the requests to all counters that read their messages.
-    pub(crate) fn ask(&mut self, facts: &Facts, options: RoundOptions) -> Vec<(Queue, Request)> {
+    /// Begins a round: the same request to all counters that read their messages.
+    pub(crate) fn ask(&mut self, facts: &Facts, request: Request) -> Vec<(Queue, Request)> {
         let Some(reply_to) = facts.queue else { return Vec::new() };
         self.round += 1;
         self.asked_at = facts.now;
         self.known.retain(|(queue, _)| facts.index.iter().any(|entry| entry.queue == *queue));
         let (now, busy) = (facts.now, facts.shared.pacing.busy(facts.now));
-        let request = Request {
-            reply_to,
-            round: self.round,
-            latch_check: options.latch_check,
-            sent_at: now,
-            long_lived_before: options.long_lived_before,
-            list_limit: options.list_limit,
-            plain_only: options.plain_only,
-            order: None,
-        };
+        let request = Request { reply_to, round: self.round, sent_at: now, ..request };
         let mut requests = Vec::new();
         for entry in &facts.index {
             let known = self.find_or_insert(entry.queue);

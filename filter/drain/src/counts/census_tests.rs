@@ -2,19 +2,12 @@
 
 use wasm_bindgen_test::wasm_bindgen_test;
 
-use super::{Census, RoundOptions};
-use crate::counts::{Counts, Endable, Facts, IndexEntry, LatchCheck, Order, Reply, Survey};
+use super::Census;
+use crate::counts::{Counts, Endable, Facts, IndexEntry, Order, Reply, Request, Survey};
 use crate::state::timing::{
     DEAD_AFTER, FORGOTTEN_AFTER, MOST_DEAD, MOST_ORDERED, MOST_UNREAD, REPLY_TIMEOUT,
 };
 use crate::state::{CountState, Millis, Moment, Policy, Queue, Scope};
-
-const ROUND: RoundOptions = RoundOptions {
-    latch_check: LatchCheck::Off,
-    long_lived_before: None,
-    list_limit: 0,
-    plain_only: false,
-};
 
 fn entry(queue: u32) -> IndexEntry {
     crate::sim::entry(Queue(queue), Scope::Gateway)
@@ -27,7 +20,7 @@ fn facts(now: Moment, index: &[IndexEntry]) -> Facts {
 
 /// A round at this time, to which these counters reply at once. Returns the counters that are back.
 fn round(census: &mut Census, now: Moment, index: &[IndexEntry], alive: &[u32]) -> Vec<u32> {
-    census.ask(&facts(now, index), ROUND);
+    census.ask(&facts(now, index), Request::default());
     let reply = |queue: &u32| {
         let (queue, round) = (Queue(*queue), census.round);
         (Reply { queue, round, requested_at: now, ..Reply::default() }, None)
@@ -72,7 +65,7 @@ fn a_counter_that_was_written_off_is_asked_comes_back_and_is_forgotten() {
     round(&mut census, Moment(10_000), &index, &[1]);
     let lost = survey(&census, Moment(12_000), &index).lost;
     assert!(lost.is_empty(), "its streams were subtracted");
-    let asked = census.ask(&facts(Moment(21_000), &index), ROUND);
+    let asked = census.ask(&facts(Moment(21_000), &index), Request::default());
     assert!(asked.iter().any(|(queue, _)| *queue == Queue(2)), "it may only be slow");
     assert_eq!(round(&mut census, Moment(21_000), &index, &[1, 2]), [2]);
     round(&mut census, Moment(22_000), &index, &[1]);
@@ -96,7 +89,7 @@ fn vms_that_die_again_and_again_leave_a_short_index() {
 fn a_dead_counter_gets_only_a_few_messages() {
     let (mut census, index) = (Census::default(), [entry(1)]);
     let sent: usize =
-        (0..100).map(|now| census.ask(&facts(Moment(now), &index), ROUND).len()).sum();
+        (0..100).map(|now| census.ask(&facts(Moment(now), &index), Request::default()).len()).sum();
     assert_eq!(sent as u64, MOST_UNREAD);
 }
 
@@ -110,7 +103,7 @@ fn an_order_is_split_by_the_streams_of_each_counter() {
         (5, [0, 0, 0], vec![0, 0, 0]),
     ] {
         let (mut census, index) = (Census::default(), [1, 2, 3].map(entry));
-        census.ask(&facts(Moment(10_000), &index), ROUND);
+        census.ask(&facts(Moment(10_000), &index), Request::default());
         let replies: Vec<_> = (1..)
             .zip(endable)
             .map(|(queue, streams)| {
@@ -120,12 +113,10 @@ fn an_order_is_split_by_the_streams_of_each_counter() {
             .collect();
         census.receive(Moment(10_000), replies);
         let facts = facts(Moment(10_100), &index);
-        let mut requests = census.ask(&facts, ROUND);
+        let mut requests = census.ask(&facts, Request::default());
         let order = Order { count, ..Order::default() };
         let sent = census.put_order(&facts, &[Scope::Gateway], order, &mut requests);
-        let counts = |(_, request): &(Queue, crate::counts::Request)| {
-            request.order.map_or(0, |order| order.count)
-        };
+        let counts = |(_, request): &(Queue, Request)| request.order.map_or(0, |order| order.count);
         let counts: Vec<u64> = requests.iter().map(counts).collect();
         assert_eq!((sent, counts), (expected.iter().sum(), expected), "{count} of {endable:?}");
     }

@@ -91,7 +91,6 @@ pub(crate) fn is_below_zero(gauge: u64) -> bool {
 
 impl Counts {
     /// Streams ever counted in the gate's scopes, after the gauges were read.
-    #[must_use]
     pub fn begun(&self) -> u64 {
         self.sum(|counts| counts.begun)
     }

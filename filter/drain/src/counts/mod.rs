@@ -9,12 +9,12 @@ pub(crate) mod stats;
 pub(crate) mod subtraction;
 pub(crate) mod survey;
 
-pub(crate) use census::{Census, RoundOptions};
+pub(crate) use census::Census;
 pub use facts::{Counts, Facts, Gauges, IndexEntry, Latch, ScopeCounts, Sides, Tally};
 pub use messages::{Endable, LatchCheck, Order, Reply, Request};
 pub(crate) use observe::{Sources, needs_totals};
 pub(crate) use samples::{AdminFault, BeforeQuery, EnvoySamples};
 pub(crate) use stats::Stats;
 pub use stats::{ALL, GAUGES};
-pub(crate) use subtraction::IgnorableBefore;
+pub(crate) use subtraction::Ignorable;
 pub(crate) use survey::Survey;

@@ -7,7 +7,7 @@ use super::stats::Stats;
 use super::subtraction::Ignorable;
 use super::survey::Survey;
 use crate::state::{
-    App, AppReply, Begun, CountState, EnvoyCount, Moment, Observation, Policy, combine_counts,
+    App, Begun, CountState, EnvoyCount, Moment, Observation, Policy, Shared, combine_counts,
 };
 
 /// What one worker knows besides the facts.
@@ -17,27 +17,21 @@ pub(crate) struct Sources<'s> {
     pub(crate) facts: &'s Facts,
     pub(crate) survey: &'s Survey,
     pub(crate) samples: &'s EnvoySamples,
-    /// The newest total number of requests by Envoy's own count.
-    pub(crate) total: u64,
-    /// Whether Envoy's sums are proven to lack streams.
-    pub(crate) sums_lack_streams: bool,
-    /// The app's last answer in this drain.
-    pub(crate) app: Option<AppReply>,
 }
 
 impl Sources<'_> {
-    pub(crate) fn observe(self) -> Observation {
-        let Self { policy, facts, survey, samples, total, app, .. } = self;
+    pub(crate) fn observe(self, shared: &Shared) -> Observation {
+        let Self { policy, facts, survey, samples } = self;
+        let (app, total) = (shared.app_since_the_drain_began(), shared.total.requests);
         // Gauges that cannot be true are not shown: the counters know their own streams.
         let holding = match survey.count_state {
             CountState::Miscounted => survey.in_flight,
             _ => facts.counts.holding(policy.exempts_long_lived),
         };
-        let envoy = self.envoy_count();
+        let envoy = self.envoy_count(shared.sums_lack_streams);
         let known_by_envoy = policy.has_admin().then(|| samples.known_until());
         let known = [survey.alive_until, known_by_envoy, app.map(|reply| reply.asked_at)];
         let may_have_uncounted = self.may_have_uncounted_streams();
-        let begun = Begun { before: facts.counts.begun_before, after: facts.counts.begun() };
         Observation {
             count: combine_counts(survey.count_state, holding, envoy, may_have_uncounted),
             may_revive: survey.may_revive,
@@ -47,8 +41,8 @@ impl Sources<'_> {
             others_in_flight: self.others_in_flight(envoy),
             read_at: facts.counts.read_at,
             begun: Begun {
-                before: begun.before.saturating_add(total),
-                after: begun.after.saturating_add(total),
+                before: facts.counts.begun_before.saturating_add(total),
+                after: facts.counts.begun().saturating_add(total),
             },
             envoy,
             buffered: samples.stats(facts.now).and_then(|stats| stats.buffered),
@@ -83,12 +77,12 @@ impl Sources<'_> {
     }
 
     /// Envoy's count, less the streams that Envoy also counts and that do not hold the drain.
-    fn envoy_count(self) -> EnvoyCount {
+    fn envoy_count(self, sums_lack_streams: bool) -> EnvoyCount {
         let Self { policy, facts, survey, samples, .. } = self;
         if !policy.has_admin() {
             return EnvoyCount::Absent;
         }
-        let ignorable = match self.sums_lack_streams {
+        let ignorable = match sums_lack_streams {
             true => Ignorable { in_flight: Sides::default(), ..self.ignorable() },
             false => self.ignorable(),
         };
@@ -149,10 +143,8 @@ mod tests {
         }
         let survey = &Survey::new(&Census::default(), policy, &facts, 0);
         assert!(survey.others_died);
-        let (samples, facts, sums_lack_streams) = (&samples, &facts, false);
-        let sources =
-            Sources { policy, facts, survey, samples, total: 0, sums_lack_streams, app: None };
-        sources.observe().others_in_flight
+        let sources = Sources { policy, facts: &facts, survey, samples: &samples };
+        sources.observe(&facts.shared).others_in_flight
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -166,7 +158,7 @@ mod tests {
             (&gateway, Some(all), 0),
             (&inbound, Some(Stats { others: Some(1), ..split }), 8),
             (&inbound, Some(Stats { others: None, ..split }), 8),
-            (&inbound, Some(Stats { ignored: 1, ..split }), 0),
+            (&inbound, Some(Stats { ignored: Some(1), ..split }), 0),
             (&gateway, Some(Stats { active: Some(1), ..all }), 8),
             (&gateway, Some(Stats { active: None, ..all }), 8),
             (&inbound, None, 8),

@@ -3,7 +3,7 @@
 
 use super::facts::Gauges;
 use super::stats::Stats;
-use super::subtraction::{Ignorable, IgnorableBefore, is_disproved, passing, subtracted};
+use super::subtraction::{Ignorable, is_disproved, passing, subtracted};
 use crate::state::{EnvoyCount, Millis, Moment, Total, valid_for};
 
 /// Why Envoy's last answer was none. It does not mean that Envoy has no count: the gate holds.
@@ -27,7 +27,7 @@ pub(crate) struct BeforeQuery {
     pub(crate) at: Moment,
     /// The time up to which every counter was known to be alive; none without counters.
     pub(crate) alive_until: Option<Moment>,
-    pub(crate) ignorable: IgnorableBefore,
+    pub(crate) ignorable: Ignorable,
     /// The gauges of all of the gate's scopes.
     pub(crate) gauges: Vec<Gauges>,
     /// The number of times that a leaked count had been healed.
@@ -204,7 +204,7 @@ impl EnvoySamples {
         let sample = self.valid(now)?;
         let stats = &sample.stats;
         let is_idle = stats.active == Some(0)
-            && stats.ignored == 0
+            && stats.ignored.unwrap_or_default() == 0
             && stats.total.is_some()
             && stats.total == self.idle_total;
         is_idle.then_some(&sample.before)

@@ -90,7 +90,7 @@ fn leaked_streams_need_two_idle_samples() {
     sees(&mut samples, (400, 8, 4), counted(1, 11));
     assert_eq!(samples.leaked(Moment(410)), None);
     sees(&mut samples, (500, 8, 4), counted(0, 11));
-    sees(&mut samples, (600, 8, 4), Stats { ignored: 1, ..counted(0, 11) });
+    sees(&mut samples, (600, 8, 4), Stats { ignored: Some(1), ..counted(0, 11) });
     let leaked = samples.leaked(Moment(610));
     assert_eq!(leaked, None, "a gauge may show a stream that Envoy's count lacks");
 }

@@ -40,23 +40,7 @@ const OWN: [&str; 8] = [
     "eg-stats-http",
 ];
 
-/// The connection managers that matter to a gate.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ConnectionManagers<'p> {
-    /// The gate's scopes.
-    pub(crate) scopes: &'p [Scope],
-    /// Stat prefixes of connection managers whose requests do not hold the drain.
-    pub(crate) ignore: &'p [String],
-    /// Stat prefixes of connection managers that carry nothing but tunnels.
-    pub(crate) tunnels: &'p [String],
-}
-
-impl<'p> From<&'p Policy> for ConnectionManagers<'p> {
-    fn from(policy: &'p Policy) -> Self {
-        Self { scopes: &policy.scopes, ignore: &policy.ignore, tunnels: &policy.tunnels }
-    }
-}
-
+/// What a connection manager means to a gate.
 enum Place {
     /// Its requests hold the drain.
     Here,
@@ -72,39 +56,25 @@ enum Place {
     Own,
 }
 
-impl ConnectionManagers<'_> {
-    fn place(&self, prefix: &str) -> Place {
-        if self.ignore.iter().any(|ignored| ignored == prefix) {
-            return if OWN.contains(&prefix) { Place::Own } else { Place::Ignored };
-        }
-        if self.tunnels.iter().any(|tunnels| tunnels == prefix) {
-            return Place::Tunnels;
-        }
-        match self.own_and_other_names() {
-            Some([_, other]) if prefix.starts_with(other) => Place::OtherDirection,
-            _ => Place::Here,
-        }
-    }
-
-    /// The beginnings of Istio's names for the gate's own direction and for the other one; none
-    /// unless the gate is for one direction.
-    fn own_and_other_names(&self) -> Option<[&'static str; 2]> {
-        let only = |scope| self.scopes.iter().all(|other| *other == scope);
-        if only(Scope::Inbound) {
-            Some(["inbound_", "outbound_"])
-        } else if only(Scope::Outbound) {
-            Some(["outbound_", "inbound_"])
-        } else {
-            None
-        }
-    }
-
-    /// Whether the name shows a direction, and the gate is for one direction. Then each direction
-    /// has connection managers of its own, even if Envoy exports those of one direction only.
-    fn tells_direction(&self, prefix: &str) -> bool {
-        self.own_and_other_names()
-            .is_some_and(|names| names.iter().any(|name| prefix.starts_with(name)))
-    }
+/// The connection manager with this stat prefix, and whether its name shows a direction and the
+/// gate is for one direction. Then each direction has connection managers of its own, even if Envoy
+/// exports those of one direction only.
+fn place(policy: &Policy, prefix: &str) -> (Place, bool) {
+    let only = |scope| policy.scopes.iter().all(|other| *other == scope);
+    // Istio's names begin like this.
+    let (is_inbound, is_outbound) =
+        (prefix.starts_with("inbound_"), prefix.starts_with("outbound_"));
+    let is_other = only(Scope::Inbound) && is_outbound || only(Scope::Outbound) && is_inbound;
+    let is_own = only(Scope::Inbound) && is_inbound || only(Scope::Outbound) && is_outbound;
+    let is_in = |prefixes: &[String]| prefixes.iter().any(|other| other == prefix);
+    let place = match is_in(&policy.ignore) {
+        true if OWN.contains(&prefix) => Place::Own,
+        true => Place::Ignored,
+        false if is_in(&policy.tunnels) => Place::Tunnels,
+        false if is_other => Place::OtherDirection,
+        false => Place::Here,
+    };
+    (place, is_own || is_other)
 }
 
 /// Sums over connection managers; none if Envoy does not export the statistic.
@@ -119,9 +89,9 @@ pub(crate) struct Stats {
     /// Requests in flight in connection managers of the other direction.
     pub(crate) others: Option<u64>,
     /// Requests in flight in connection managers that the operator ignores.
-    pub(crate) ignored: u64,
+    pub(crate) ignored: Option<u64>,
     /// Tunnels in flight.
-    pub(crate) tunnels: u64,
+    pub(crate) tunnels: Option<u64>,
     /// Bytes that wait in HTTP/2 streams of clients for their windows.
     pub(crate) pending: Option<u64>,
     /// HTTP/3 connections.
@@ -137,16 +107,16 @@ pub(crate) struct Stats {
 
 impl Stats {
     /// Parses `name: value` lines; none if this is not a whole answer of Envoy.
-    pub(crate) fn parse(text: &str, managers: ConnectionManagers<'_>) -> Option<Self> {
+    pub(crate) fn parse(text: &str, policy: &Policy) -> Option<Self> {
         let mut stats = Self::default();
         let mut is_whole = false;
         for (name, value) in text.lines().filter_map(|line| line.rsplit_once(':')) {
             if let Ok(value) = value.trim_ascii().parse() {
                 is_whole |= MARKS.contains(&name);
-                stats.add(name, value, managers);
+                stats.add(name, value, policy);
             }
         }
-        if !managers.tunnels.is_empty() {
+        if !policy.tunnels.is_empty() {
             stats.add_bytes_in_tunnels();
         }
         // Envoy does not export the bytes that wait in HTTP/3 streams, which have ended by both
@@ -166,12 +136,12 @@ impl Stats {
         match self.pending {
             Some(0) => {}
             Some(bytes) => add_to(&mut self.buffered, bytes),
-            None if self.tunnels > 0 => self.buffered = None,
+            None if self.tunnels > Some(0) => self.buffered = None,
             None => {}
         }
     }
 
-    fn add(&mut self, name: &str, value: u64, managers: ConnectionManagers<'_>) {
+    fn add(&mut self, name: &str, value: u64, policy: &Policy) {
         match name {
             "server.concurrency" => self.workers = Some(value),
             "http2.pending_send_bytes" => self.pending = Some(value),
@@ -182,32 +152,27 @@ impl Stats {
                 if let Some((prefix, what)) =
                     name.strip_prefix("http.").and_then(|name| name.rsplit_once('.'))
                 {
-                    self.splits_directions |= managers.tells_direction(prefix);
-                    self.add_of_manager(managers.place(prefix), what, value);
+                    let (place, tells_direction) = place(policy, prefix);
+                    self.splits_directions |= tells_direction;
+                    self.add_of_manager(place, what, value);
                 }
             }
         }
     }
 
     fn add_of_manager(&mut self, place: Place, what: &str, value: u64) {
-        match (place, what) {
-            (Place::Here, "downstream_rq_active") => add_to(&mut self.active, value),
-            (Place::Here, "downstream_rq_total") => add_to(&mut self.total, value),
-            (Place::Here | Place::Tunnels, "downstream_cx_tx_bytes_buffered") => {
-                add_to(&mut self.buffered, value)
-            }
-            (Place::Tunnels, "downstream_rq_active") => {
-                self.tunnels = self.tunnels.saturating_add(value)
-            }
-            (Place::OtherDirection, "downstream_rq_active") => add_to(&mut self.others, value),
-            (Place::Ignored, "downstream_rq_active") => {
-                self.ignored = self.ignored.saturating_add(value)
-            }
-            (Place::Here | Place::Tunnels, "downstream_cx_http3_active") => {
-                add_to(&mut self.http3, value)
-            }
-            _ => {}
-        }
+        let is_here = matches!(place, Place::Here | Place::Tunnels);
+        let sum = match (what, place) {
+            ("downstream_rq_active", Place::Here) => &mut self.active,
+            ("downstream_rq_active", Place::Tunnels) => &mut self.tunnels,
+            ("downstream_rq_active", Place::OtherDirection) => &mut self.others,
+            ("downstream_rq_active", Place::Ignored) => &mut self.ignored,
+            ("downstream_rq_total", Place::Here) => &mut self.total,
+            ("downstream_cx_tx_bytes_buffered", _) if is_here => &mut self.buffered,
+            ("downstream_cx_http3_active", _) if is_here => &mut self.http3,
+            _ => return,
+        };
+        add_to(sum, value);
     }
 }
 
@@ -219,12 +184,18 @@ fn add_to(sum: &mut Option<u64>, value: u64) {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{ConnectionManagers, OWN, Scope, Stats};
+    use super::{OWN, Policy, Scope, Stats};
+
+    fn policy(scopes: &[Scope], ignore: &[&str], tunnels: &[&str]) -> Policy {
+        let [ignore, tunnels] = [ignore, tunnels]
+            .map(|prefixes| prefixes.iter().map(|&prefix| prefix.into()).collect());
+        Policy { scopes: scopes.into(), ignore, tunnels, ..Policy::default() }
+    }
 
     /// Parses a whole answer of Envoy.
-    fn whole(text: &str, managers: ConnectionManagers<'_>) -> Stats {
+    fn whole(text: &str, policy: &Policy) -> Stats {
         let text = format!("{text}\nwasmcustom.laststream_gate_state: 1");
-        Stats::parse(&text, managers).expect("a whole answer")
+        Stats::parse(&text, policy).expect("a whole answer")
     }
 
     const TEXT: &str = "\
@@ -242,13 +213,12 @@ http.a.downstream_rq_time: P0(1,2)
 ";
 
     fn read(scopes: &[Scope], ignore: &[&str]) -> (Option<u64>, u64, bool) {
-        let ignore: Vec<String> = ignore.iter().map(|prefix| (*prefix).into()).collect();
-        let managers = ConnectionManagers { scopes, ignore: &ignore, tunnels: &[] };
-        let stats = whole(TEXT, managers);
+        let stats = whole(TEXT, &policy(scopes, ignore, &[]));
         assert_eq!((stats.draining, stats.workers, stats.buffered), (Some(3), Some(4), None));
-        let (active, others) = (stats.active, stats.others.unwrap_or_default());
-        assert_eq!(active.unwrap_or_default() + others + stats.ignored, 17);
-        (active, stats.ignored, stats.splits_directions)
+        let [active, others, ignored] =
+            [stats.active, stats.others, stats.ignored].map(Option::unwrap_or_default);
+        assert_eq!(active + others + ignored, 17);
+        (stats.active, ignored, stats.splits_directions)
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -272,35 +242,28 @@ http.a.downstream_rq_time: P0(1,2)
     #[wasm_bindgen_test(unsupported = test)]
     fn the_proxys_own_connection_managers_hold_no_counted_streams() {
         for own in OWN.iter().filter(|own| **own != "admin") {
-            let ignore = ["admin".into(), (*own).into()];
-            let managers =
-                ConnectionManagers { scopes: &[Scope::Gateway], ignore: &ignore, tunnels: &[] };
             let text =
                 format!("http.{own}.downstream_rq_active: 1\nhttp.a.downstream_rq_active: 2");
-            let stats = whole(&text, managers);
-            assert_eq!((stats.active, stats.ignored), (Some(2), 0), "{own}");
+            let stats = whole(&text, &policy(&[Scope::Gateway], &["admin", own], &[]));
+            assert_eq!((stats.active, stats.ignored), (Some(2), None), "{own}");
         }
     }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_statistic_that_is_missing_is_not_zero() {
-        let managers = ConnectionManagers {
-            scopes: &[Scope::Gateway],
-            ignore: &["admin".into()],
-            tunnels: &[],
-        };
-        assert_eq!(whole("http.admin.downstream_rq_active: 1", managers), Stats::default());
+        let policy = policy(&[Scope::Gateway], &["admin"], &[]);
+        assert_eq!(whole("http.admin.downstream_rq_active: 1", &policy), Stats::default());
     }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn only_a_whole_answer_of_envoy_is_one() {
-        let managers = ConnectionManagers { scopes: &[Scope::Gateway], ignore: &[], tunnels: &[] };
+        let policy = policy(&[Scope::Gateway], &[], &[]);
         let half = TEXT.split("server.").next().expect("the first half");
         for text in ["", "<html>\n<body>OK: 7</body>", "server.concurrency: x", half] {
-            assert_eq!(Stats::parse(text, managers), None, "{text}");
+            assert_eq!(Stats::parse(text, &policy), None, "{text}");
         }
         for mark in super::MARKS {
-            assert!(Stats::parse(&format!("{mark}: 0"), managers).is_some(), "{mark}");
+            assert!(Stats::parse(&format!("{mark}: 0"), &policy).is_some(), "{mark}");
         }
     }
 
@@ -309,10 +272,7 @@ http.a.downstream_rq_time: P0(1,2)
     #[wasm_bindgen_test(unsupported = test)]
     fn directions_are_split_if_only_one_is_exported() {
         let text = "http.inbound_0.0.0.0_80.downstream_rq_active: 1";
-        let splits = |scopes: &[Scope]| {
-            let managers = ConnectionManagers { scopes, ignore: &[], tunnels: &[] };
-            whole(text, managers).splits_directions
-        };
+        let splits = |scopes: &[Scope]| whole(text, &policy(scopes, &[], &[])).splits_directions;
         assert!(splits(&[Scope::Inbound]) && splits(&[Scope::Outbound]));
         assert!(!splits(&[Scope::Inbound, Scope::Outbound]) && !splits(&[Scope::Gateway]));
     }
@@ -320,10 +280,8 @@ http.a.downstream_rq_time: P0(1,2)
     #[wasm_bindgen_test(unsupported = test)]
     fn bytes_that_wait_in_http3_are_unknown() {
         let read = |http3: &str, buffered: u64| {
-            let managers =
-                ConnectionManagers { scopes: &[Scope::Gateway], ignore: &[], tunnels: &[] };
             let text = format!("{http3}\nhttp.a.downstream_cx_tx_bytes_buffered: {buffered}");
-            whole(&text, managers).buffered
+            whole(&text, &policy(&[Scope::Gateway], &[], &[])).buffered
         };
         let [none, two] = [0, 2].map(|http3| format!("http.a.downstream_cx_http3_active: {http3}"));
         assert_eq!((read(&none, 0), read(&two, 0), read(&two, 7)), (Some(0), None, Some(7)));
@@ -332,12 +290,11 @@ http.a.downstream_rq_time: P0(1,2)
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_tunnel_holds_the_drain_only_by_its_unwritten_bytes() {
-        let read = |text: &str, tunnels: &[String]| {
-            let managers = ConnectionManagers { scopes: &[Scope::Inbound], ignore: &[], tunnels };
-            let stats = whole(text, managers);
-            (stats.active, stats.ignored, stats.buffered)
+        let read = |text: &str, tunnels: &[&str]| {
+            let stats = whole(text, &policy(&[Scope::Inbound], &[], tunnels));
+            (stats.active, stats.ignored.unwrap_or_default(), stats.buffered)
         };
-        let tunnels = ["connect_terminate".into()];
+        let tunnels = ["connect_terminate"];
         let requests = "http.inbound_80.downstream_cx_http3_active: 0\n\
                         http.inbound_80.downstream_rq_active: 1\n\
                         http.inbound_80.downstream_cx_tx_bytes_buffered: 0\n\

@@ -8,22 +8,15 @@
 use super::facts::Sides;
 use super::stats::Stats;
 
-/// The counters' numbers, after a sample, of streams that do not hold the drain.
-#[derive(Debug, Clone, Copy, Default)]
+/// The counters' numbers, before or after a sample, of streams that do not hold the drain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Ignorable {
-    /// Streams in flight that do not hold the drain.
+    /// Streams in flight that do not hold the drain, as far as is known.
     pub(crate) in_flight: Sides,
     /// Streams ever begun.
     pub(crate) begun: Sides,
-    /// Whether every counter that may reply has replied.
+    /// Whether every counter that may reply has replied since the sample.
     pub(crate) is_complete: bool,
-}
-
-/// The same numbers when the query began, as far as they were known then.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct IgnorableBefore {
-    pub(crate) in_flight: Sides,
-    pub(crate) begun: Sides,
 }
 
 impl Sides {
@@ -46,22 +39,22 @@ impl Sides {
 
 /// Streams that were in flight during the whole query. One that is in flight after it and did not
 /// begin since was also in flight when Envoy took the sample.
-fn stayed(before: IgnorableBefore, after: Ignorable) -> Sides {
+fn stayed(before: Ignorable, after: Ignorable) -> Sides {
     after.in_flight.minus(after.begun.minus(before.begun))
 }
 
 /// Requests of a sample that do not hold the drain. If connection managers of the other direction
 /// are left out, streams of other scopes are not in the sum. Each request in a connection manager
 /// that the operator ignores may be one of these streams.
-pub(crate) fn subtracted(stats: &Stats, before: IgnorableBefore, after: Ignorable) -> u64 {
+pub(crate) fn subtracted(stats: &Stats, before: Ignorable, after: Ignorable) -> u64 {
     let stayed = stayed(before, after);
     let others = if stats.splits_directions { 0 } else { stayed.others };
-    stayed.own.saturating_add(others).saturating_sub(stats.ignored)
+    stayed.own.saturating_add(others).saturating_sub(stats.ignored.unwrap_or_default())
 }
 
 /// The most requests of a sample that can be streams which do not hold the drain and which began or
 /// ended during the query. Short ones come and go, and the next sample may show none.
-pub(crate) fn passing(before: IgnorableBefore, after: Ignorable) -> u64 {
+pub(crate) fn passing(before: Ignorable, after: Ignorable) -> u64 {
     let begun = after.begun.minus(before.begun);
     let ended = before.in_flight.plus(begun).minus(after.in_flight);
     begun.plus(ended).sum()
@@ -69,8 +62,8 @@ pub(crate) fn passing(before: IgnorableBefore, after: Ignorable) -> u64 {
 
 /// Whether a sample proves the assumption wrong: more such streams were in flight during the whole
 /// query than Envoy has requests in all of its sums.
-pub(crate) fn is_disproved(stats: &Stats, before: IgnorableBefore, after: Ignorable) -> bool {
-    let sums = [stats.active, Some(stats.ignored), stats.others, Some(stats.tunnels)];
+pub(crate) fn is_disproved(stats: &Stats, before: Ignorable, after: Ignorable) -> bool {
+    let sums = [stats.active, stats.ignored, stats.others, stats.tunnels];
     let requests = sums.into_iter().flatten().fold(0, u64::saturating_add);
     stats.active.is_some() && after.is_complete && stayed(before, after).sum() > requests
 }
@@ -79,7 +72,7 @@ pub(crate) fn is_disproved(stats: &Stats, before: IgnorableBefore, after: Ignora
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{Ignorable, IgnorableBefore, Sides, Stats, is_disproved, passing, subtracted};
+    use super::{Ignorable, Sides, Stats, is_disproved, passing, subtracted};
 
     fn own(number: u64) -> Sides {
         Sides { own: number, others: 0 }
@@ -89,8 +82,8 @@ mod tests {
         Ignorable { in_flight: own(in_flight), begun: own(begun), is_complete: true }
     }
 
-    fn before(in_flight: u64, begun: u64) -> IgnorableBefore {
-        IgnorableBefore { in_flight: own(in_flight), begun: own(begun) }
+    fn before(in_flight: u64, begun: u64) -> Ignorable {
+        Ignorable { in_flight: own(in_flight), begun: own(begun), is_complete: false }
     }
 
     fn active(active: u64) -> Stats {
@@ -107,7 +100,7 @@ mod tests {
         ] {
             assert_eq!(subtracted(&active(3), before(2, 7), after), expected, "{after:?}");
         }
-        let ignored = Stats { ignored: 1, ..active(3) };
+        let ignored = Stats { ignored: Some(1), ..active(3) };
         assert_eq!(subtracted(&ignored, before(2, 7), after(2, 7)), 1, "it may be that one");
         let outbound =
             Ignorable { in_flight: Sides { own: 0, others: 1 }, begun: own(7), is_complete: true };
@@ -139,9 +132,9 @@ mod tests {
         assert!(!is_disproved(&idle, before(1, 7), unknown));
         for stats in [
             active(1),
-            Stats { ignored: 1, ..idle },
+            Stats { ignored: Some(1), ..idle },
             Stats { others: Some(1), ..idle },
-            Stats { tunnels: 1, ..idle },
+            Stats { tunnels: Some(1), ..idle },
             Stats { active: None, ..idle },
         ] {
             assert!(!is_disproved(&stats, before(1, 7), after(1, 7)), "{stats:?}");

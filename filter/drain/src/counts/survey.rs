@@ -7,7 +7,7 @@ use crate::state::timing::TICK;
 use crate::state::{CountState, Millis, Moment, Policy, Queue, Scope};
 
 /// The combined last replies.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Survey {
     /// The state by the counters alone, without Envoy's own count.
     pub(crate) count_state: CountState,
@@ -73,7 +73,7 @@ impl Survey {
     ) -> Self {
         let (now, busy) = (facts.now, facts.shared.pacing.busy(facts.now));
         let unknown = KnownCounter::default();
-        let mut survey = Self::of_no_counter(census.round);
+        let mut survey = Self { completed_round: census.round, ..Self::default() };
         let mut by_liveness = ByLiveness::default();
         for entry in &facts.index {
             let known = census.find(entry.queue).unwrap_or(&unknown);
@@ -95,23 +95,6 @@ impl Survey {
         }
         survey.count_state = by_liveness.count_state(facts, policy, &survey.lost);
         survey
-    }
-
-    fn of_no_counter(round: u64) -> Self {
-        Self {
-            count_state: CountState::Unknown,
-            in_flight: 0,
-            counters: 0,
-            lost: Vec::new(),
-            silent: (0, Millis(0)),
-            may_revive: false,
-            counting_since: None,
-            alive_until: None,
-            completed_round: round,
-            ignorable: Sides::default(),
-            others_in_flight: 0,
-            others_died: false,
-        }
     }
 
     fn await_reply(&mut self, known: &KnownCounter, now: Moment) {

@@ -293,7 +293,7 @@ fn envoy_is_queried_when_its_count_can_open_the_gate() {
         let number = samples.begin_query(BeforeQuery { at, ..BeforeQuery::default() });
         samples.end_query(number, at, 1, Ok(Stats { active: Some(0), ..Stats::default() }));
         let mut waiting = Waiting::default();
-        waiting.hold(waiter(waits_for, needs, LATER));
+        waiting.requests.push(waiter(waits_for, needs, LATER));
         let parts = (policy(Finish::Nothing), samples, waiting);
         idle(&parts, record).stats_query(NOW, &survey(), needs_totals)
     };

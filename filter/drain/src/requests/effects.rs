@@ -90,12 +90,8 @@ pub enum Call {
     Cancel {
         /// The stream that gets the answer.
         stream: StreamNumber,
-        /// There was a drain, and not only its begin call.
-        was_draining: bool,
-        /// A begin call was under way, so Envoy may get it after this one.
-        may_begin_late: bool,
-        /// The last call was sent, which the answer tells.
-        is_finishing: bool,
+        /// That drain.
+        cancelled: Cancelled,
     },
     /// Undoes a begin call that may have reached Envoy after the call that undid it.
     UndoAgain,
@@ -124,9 +120,21 @@ pub enum Call {
     },
 }
 
+/// What Envoy was told in a drain that was cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Cancelled {
+    /// Whether there was a drain; otherwise only its begin call remained.
+    pub was_draining: bool,
+    /// Whether a begin call was made and not undone.
+    pub has_begun: bool,
+    /// Whether a begin call was under way, so Envoy may get it after the call that undoes it.
+    pub may_begin_late: bool,
+    /// Whether the last call was sent. The latch may not be sealed yet, even if it was answered.
+    pub is_finishing: bool,
+}
+
 impl Call {
     /// Whether Envoy, or its agent, ends when it gets this call.
-    #[must_use]
     pub fn ends_envoy(&self) -> bool {
         match self {
             Self::Finish => true,
@@ -136,7 +144,6 @@ impl Call {
     }
 
     /// Whether no stream may begin from the last look at the counts on.
-    #[must_use]
     pub fn needs_latch(&self) -> bool {
         matches!(self, Self::Finish | Self::Signal { is_latched: true, .. })
     }

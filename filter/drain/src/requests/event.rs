@@ -53,7 +53,6 @@ pub struct Ended {
 
 impl Ended {
     /// The end of a call that was not sent.
-    #[must_use]
     pub fn not_sent() -> Self {
         Self { end: CallEnd::NotSent, body: String::new() }
     }

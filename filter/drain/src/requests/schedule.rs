@@ -107,7 +107,7 @@ impl Schedule<'_> {
     pub(crate) fn latch_check(&self, is_sealed: bool) -> LatchCheck {
         if is_sealed {
             LatchCheck::Always
-        } else if self.waiting.any_signal()
+        } else if !self.waiting.signals.is_empty()
             || self.latched.is_some()
             || self.is_latch_held
             || self.record.phase != Phase::Serving

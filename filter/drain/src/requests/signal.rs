@@ -14,7 +14,6 @@ pub const QUIT: &str = "/quitquitquit";
 
 impl Signal {
     /// The path with its query.
-    #[must_use]
     pub fn path(&self) -> &str {
         match self {
             Self::Quit(path) | Self::DrainListeners(path) => path,
@@ -22,7 +21,6 @@ impl Signal {
     }
 
     /// Whether the process ends, with the streams of all scopes.
-    #[must_use]
     pub fn ends_envoy(&self) -> bool {
         matches!(self, Self::Quit(_))
     }

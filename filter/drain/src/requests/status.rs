@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::view::View;
 use super::words::{advice, sentence, silence_in_words};
 use crate::counts::{Facts, ScopeCounts};
-use crate::state::{CountState, EndView, Moment, Phase, Policy, Scope, Step, StreamKind};
+use crate::state::{CountState, Kinds, Moment, Phase, Policy, Scope, Step, StreamKind, Window};
 
 /// The state and the counts of the gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,12 +94,12 @@ pub struct EndStatus {
 }
 
 impl EndStatus {
-    fn new(ends: EndView, now: Moment) -> Self {
+    pub(crate) fn new(kinds: Kinds, left: Option<u64>, window: Window, now: Moment) -> Self {
         Self {
-            kinds: ends.kinds.iter().collect(),
-            left: ends.left,
-            begins_in_ms: Some((ends.window.from - now).0).filter(|wait| *wait > 0),
-            ends_in_ms: (ends.window.to - now).0,
+            kinds: kinds.iter().collect(),
+            left,
+            begins_in_ms: Some((window.from - now).0).filter(|wait| *wait > 0),
+            ends_in_ms: (window.to - now).0,
         }
     }
 }
@@ -216,7 +216,7 @@ impl Status {
             sealed: facts.latch.is_sealed.then_some(true),
             refused: facts.tally.refused,
             heals: facts.tally.heals,
-            ends: view.ends.map(|ends| EndStatus::new(ends, *now)),
+            ends: view.ends.clone(),
             evictions: facts.tally.evictions,
             version: env!("CARGO_PKG_VERSION"),
         }

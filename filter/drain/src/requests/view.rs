@@ -1,9 +1,10 @@
 //! The knowledge of one worker's gate at one moment. Its answers and its next steps are pure
 //! functions of one view.
 
+use super::status::EndStatus;
 use super::waiting::{HeldSignal, Needs, Waiter, WaitsFor};
 use crate::counts::{AdminFault, Stats, Survey};
-use crate::state::{EndView, EnvoyCount, Moment, Observation, Reason, Record, Step};
+use crate::state::{EnvoyCount, Moment, Observation, Reason, Record, Step};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ pub(crate) struct View {
     /// The progress of the call to the app, if there is one and the gate is not serving.
     pub(crate) notify: Option<Step>,
     /// The ends of streams that go on, or will in this drain.
-    pub(crate) ends: Option<EndView>,
+    pub(crate) ends: Option<EndStatus>,
 }
 
 impl View {

@@ -54,25 +54,13 @@ pub(crate) struct HeldSignal {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Waiting {
-    requests: Vec<Waiter>,
-    signals: Vec<HeldSignal>,
+    pub(crate) requests: Vec<Waiter>,
+    pub(crate) signals: Vec<HeldSignal>,
     /// The metrics wait for fresh counts, at most until then.
-    metrics: Option<(Needs, Moment)>,
+    pub(crate) metrics: Option<(Needs, Moment)>,
 }
 
 impl Waiting {
-    pub(crate) fn hold(&mut self, waiter: Waiter) {
-        self.requests.push(waiter);
-    }
-
-    pub(crate) fn hold_signal(&mut self, signal: HeldSignal) {
-        self.signals.push(signal);
-    }
-
-    pub(crate) fn hold_metrics(&mut self, needs: Needs, until: Moment) {
-        self.metrics = Some((needs, until));
-    }
-
     /// Forgets the request of a client that has gone, or that was answered.
     pub(crate) fn forget(&mut self, stream: StreamNumber) {
         self.requests.retain(|waiter| waiter.stream != stream);
@@ -82,10 +70,6 @@ impl Waiting {
     /// Whether a request waits, for whatever it is.
     pub(crate) fn any(&self) -> bool {
         !self.requests.is_empty() || self.needs_fresh_counts()
-    }
-
-    pub(crate) fn any_signal(&self) -> bool {
-        !self.signals.is_empty()
     }
 
     /// Whether a hook waits for the gate to open.
@@ -113,7 +97,7 @@ impl Waiting {
 
     /// Whether something waits for fresh counts, and not for the end of the drain.
     pub(crate) fn needs_fresh_counts(&self) -> bool {
-        self.any_signal()
+        !self.signals.is_empty()
             || self.metrics.is_some()
             || self.requests.iter().any(|waiter| waiter.waits_for != WaitsFor::Opening)
     }
@@ -132,39 +116,22 @@ impl Waiting {
         self.requests.iter().any(|waiter| matches!(waiter.waits_for, WaitsFor::Listing(_)))
     }
 
-    /// Removes the requests that are ready, the oldest first, at most `limit`.
+    /// Removes the requests and signals that are ready, the oldest first, at most `limit`.
     pub(crate) fn take_ready(
         &mut self,
         limit: usize,
-        is_ready: impl FnMut(&Waiter) -> bool,
-    ) -> Vec<Waiter> {
-        take(&mut self.requests, limit, is_ready)
-    }
-
-    /// The same for signals.
-    pub(crate) fn take_ready_signals(
-        &mut self,
-        limit: usize,
-        is_ready: impl FnMut(&HeldSignal) -> bool,
-    ) -> Vec<HeldSignal> {
-        take(&mut self.signals, limit, is_ready)
+        answers: impl Fn(&Waiter) -> bool,
+        decides: impl Fn(&HeldSignal) -> bool,
+    ) -> (Vec<Waiter>, Vec<HeldSignal>) {
+        let ready = self.requests.extract_if(.., |waiter| answers(waiter));
+        let requests: Vec<Waiter> = ready.take(limit).collect();
+        let ready = self.signals.extract_if(.., |held| decides(held));
+        let signals = ready.take(limit.saturating_sub(requests.len())).collect();
+        (requests, signals)
     }
 
     /// Forgets that the metrics wait, if they have what they need or their time is over.
     pub(crate) fn refresh_metrics(&mut self, now: Moment, has_answers: impl Fn(Needs) -> bool) {
         self.metrics = self.metrics.filter(|(needs, until)| now < *until && !has_answers(*needs));
     }
-}
-
-fn take<T>(list: &mut Vec<T>, limit: usize, mut is_ready: impl FnMut(&T) -> bool) -> Vec<T> {
-    let mut taken = Vec::new();
-    let mut index = 0;
-    while let Some(held) = list.get(index).filter(|_| taken.len() < limit) {
-        if is_ready(held) {
-            taken.push(list.remove(index));
-        } else {
-            index += 1;
-        }
-    }
-    taken
 }

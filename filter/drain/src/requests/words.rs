@@ -113,11 +113,12 @@ fn streams_in_words(view: &View, count: u64) -> String {
         1 => "1 stream is in flight".into(),
         _ => format!("{count} streams are in flight"),
     };
-    let Some(ends) = view.ends.filter(|ends| view.now >= ends.window.from) else { return streams };
+    let ends = view.ends.as_ref().filter(|ends| ends.begins_in_ms.is_none());
+    let Some(ends) = ends else { return streams };
     match ends.left {
         Some(0) => format!("{streams}; none of them is of a kind that `end` ends"),
         Some(left) => {
-            let time = (ends.window.to - view.now).0.div_ceil(1_000);
+            let time = ends.ends_in_ms.div_ceil(1_000);
             format!("{streams}; the gate ends {left} of them within {time} s")
         }
         None => streams,

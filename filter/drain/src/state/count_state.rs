@@ -6,7 +6,7 @@ use serde::Serialize;
 use strum::{Display, VariantArray};
 
 /// How far a count can be believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Display, VariantArray)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Display, VariantArray)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -18,6 +18,7 @@ pub enum CountState {
     /// Every counter has answered; Envoy does not export its own count.
     Assumed,
     /// No counter is known.
+    #[default]
     Unknown,
     /// Requests are, or may be, in flight that no counter knows.
     Partial,

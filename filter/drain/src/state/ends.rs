@@ -40,28 +40,9 @@ pub struct Window {
     pub to: Moment,
 }
 
-/// The ends as a status shows them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EndView {
-    /// The kinds that are ended.
-    pub(crate) kinds: Kinds,
-    /// Streams of these kinds that are to be ended, as far as the counters have answered.
-    pub(crate) left: Option<u64>,
-    /// When the ends begin, and over.
-    pub(crate) window: Window,
-}
-
-/// The streams that an order could end, and how many one claim may take at most.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Endings {
-    pub(crate) left: u64,
-    pub(crate) most: u64,
-}
-
 impl EndPolicy {
     /// The window in which a drain ends streams. After it, all streams that are left are ended at
     /// once.
-    #[must_use]
     pub fn window(&self, began: Moment, deadline: Moment) -> Window {
         let begins = began + self.delay;
         let from = match self.at_age {
@@ -106,9 +87,8 @@ impl EndProgress {
         self.stopped = self.stopped.max(Some(drain));
     }
 
-    /// Takes the streams that are due now.
-    pub(crate) fn claim(&mut self, now: Moment, window: Window, endings: Endings) -> u64 {
-        let Endings { left, most } = endings;
+    /// Takes the streams of those `left` that are due now, at most `most`.
+    pub(crate) fn claim(&mut self, now: Moment, window: Window, left: u64, most: u64) -> u64 {
         if now < window.from {
             return 0;
         }
@@ -144,12 +124,12 @@ impl EndProgress {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{EndProgress, Endings, Moment, Window};
+    use super::{EndProgress, Moment, Window};
 
     const WINDOW: Window = Window { from: Moment(10_000), to: Moment(30_000) };
 
     fn claim(progress: &mut EndProgress, now: u64, left: u64, most: u64) -> u64 {
-        progress.claim(Moment(now), WINDOW, Endings { left, most })
+        progress.claim(Moment(now), WINDOW, left, most)
     }
 
     /// Claims every `step` milliseconds, and returns the moments and the amounts.
@@ -219,8 +199,7 @@ mod tests {
                             ordered: u64::MAX,
                             ..Default::default()
                         };
-                        let endings = Endings { left, most: left };
-                        assert!(progress.claim(Moment(now), window, endings) <= left);
+                        assert!(progress.claim(Moment(now), window, left, left) <= left);
                     }
                 }
             }

@@ -38,25 +38,23 @@ pub enum StreamKind {
 impl StreamKind {
     /// The kind at this response status, which is 0 until the response begins. Then a waiting
     /// request becomes [`Self::Other`].
-    #[must_use]
     pub fn at_status(self, status: u64) -> Self {
         if self == Self::Waiting && status > 0 { Self::Other } else { self }
     }
 }
 
-/// A set of kinds. In a message, bits of unknown kinds may be set: a newer gate may know more.
+/// A set of kinds, as bits. In a message, bits of unknown kinds may be set: a newer gate may know
+/// more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Kinds(u8);
+pub struct Kinds(pub u8);
 
 impl Kinds {
     /// The set of these kinds.
-    #[must_use]
     pub fn of(kinds: &[StreamKind]) -> Self {
         Self(kinds.iter().fold(0, |bits, kind| bits | 1 << *kind as u8))
     }
 
     /// Whether the kind is in the set.
-    #[must_use]
     pub fn contains(self, kind: StreamKind) -> bool {
         self.0 & 1 << kind as u8 != 0
     }
@@ -67,25 +65,11 @@ impl Kinds {
     }
 
     /// Whether the set has no kind.
-    #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The set as bits, for messages.
-    #[must_use]
-    pub fn to_bits(self) -> u8 {
-        self.0
-    }
-
-    /// The set of these bits.
-    #[must_use]
-    pub fn from_bits(bits: u8) -> Self {
-        Self(bits)
-    }
-
     /// The names of the kinds, with commas between them.
-    #[must_use]
     pub fn names(self) -> String {
         self.iter().map(Into::into).collect::<Vec<&str>>().join(", ")
     }

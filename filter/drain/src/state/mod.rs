@@ -16,7 +16,6 @@ pub mod timing;
 
 pub use count_state::CountState;
 pub use ends::{EndPolicy, EndProgress, Window};
-pub(crate) use ends::{EndView, Endings};
 pub use kinds::{Kinds, StreamKind};
 pub use moments::{Millis, Moment, Queue, StreamNumber};
 pub use observation::{App, Begun, EnvoyCount, Observation, Reason, combine_counts};

@@ -76,7 +76,6 @@ pub struct Observation {
 /// The state of the counters' count, given Envoy's own count: how far it can be believed. With
 /// `may_have_uncounted`, streams may be older than the counters or on a filter chain without one;
 /// only Envoy's count shows them.
-#[must_use]
 pub fn combine_counts(
     counters: CountState,
     holding: u64,
@@ -132,7 +131,6 @@ impl Observation {
     /// The reason if something is in flight by either count, or if the counts cannot be believed.
     /// None if both are zero, or not known yet. While a silent counter may be alive, its streams
     /// hold: Envoy counts a stream no more before the filter has seen its end.
-    #[must_use]
     pub fn in_flight_reason(&self) -> Option<Reason> {
         let is_believed = self.is_believed();
         match (self.count, self.envoy) {
@@ -154,19 +152,16 @@ impl Observation {
     }
 
     /// Whether neither count is known: the filter's cannot be believed, and Envoy is being asked.
-    #[must_use]
     pub fn is_unknown(&self) -> bool {
         !self.is_believed() && self.envoy == EnvoyCount::Awaited
     }
 
     /// The number of bytes that wait to be written to clients, if it is known and above zero.
-    #[must_use]
     pub fn unwritten_bytes(&self) -> Option<u64> {
         self.buffered.filter(|&bytes| bytes > 0)
     }
 
     /// Whether both counts are known, so that none from [`Self::in_flight_reason`] means zero.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.count != CountState::Asking && self.envoy != EnvoyCount::Awaited
     }

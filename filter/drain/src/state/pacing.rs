@@ -65,7 +65,6 @@ impl QueryPacing {
     }
 
     /// Whether the next query may begin.
-    #[must_use]
     pub fn is_allowed(self, now: Moment) -> bool {
         !self.is_running(now) && now >= self.next
     }

@@ -83,31 +83,26 @@ pub struct Policy {
 
 impl Policy {
     /// Whether a call tells clients to leave.
-    #[must_use]
     pub fn begins(&self) -> bool {
         self.begin != BeginCall::Nothing
     }
 
     /// Whether there is a last call.
-    #[must_use]
     pub fn finishes(&self) -> bool {
         self.finish != Finish::Nothing
     }
 
     /// Whether Envoy can be asked for its own count.
-    #[must_use]
     pub fn has_admin(&self) -> bool {
         !self.admin.is_empty()
     }
 
     /// Whether the begin call can be undone.
-    #[must_use]
     pub fn can_undo(&self) -> bool {
         self.begin == BeginCall::FailHealthChecks
     }
 
     /// The time limit of a query for Envoy's statistics.
-    #[must_use]
     pub fn stats_patience(&self) -> Millis {
         self.patience * STATS_PATIENCE
     }

@@ -105,20 +105,26 @@ impl Record {
 
     /// Records the end of a begin call. One that was undone meanwhile, or is of an earlier
     /// drain, may have reached Envoy late: a drain that has not made its own call yet then knows
-    /// of it.
-    pub(crate) fn begin_has_answered(&mut self, end: CallEnd, now: Moment) {
-        if self.begin == Step::Due && self.phase != Phase::Serving {
-            self.begin = Step::again(now);
-        } else {
-            self.begin.record(end, now, Millis(0));
+    /// of it. True: it was undone, and is to be undone again.
+    pub(crate) fn begin_has_ended(&mut self, end: CallEnd, now: Moment) -> bool {
+        let is_serving = self.phase == Phase::Serving;
+        match self.begin {
+            Step::Due if is_serving => return true,
+            Step::Due => self.begin = Step::again(now),
+            _ => self.begin.record(end, now, Millis(0)),
         }
+        false
     }
 
-    /// Records that an earlier begin call was undone. If another drain has begun since, the call is
-    /// made again.
-    pub(crate) fn begin_is_undone(&mut self, policy: &Policy, now: Moment) {
-        self.begin =
-            if self.phase == Phase::Serving { Step::Due } else { self.begin_again(policy, now) };
+    /// Records the end of a call that undoes the begin call. A failed one may have arrived, too: a
+    /// drain that has begun since makes its begin call again. Without a drain the record keeps that
+    /// the begin call was made, so that `DELETE /drain` undoes it.
+    pub(crate) fn undo_has_ended(&mut self, policy: &Policy, end: CallEnd, now: Moment) {
+        self.begin = match self.phase {
+            Phase::Serving if end.is_success() => Step::Due,
+            Phase::Serving => Step::Done,
+            _ => self.begin_again(policy, now),
+        };
     }
 
     /// Opens the gate, whatever is in flight.

@@ -6,7 +6,7 @@ use super::{
     AFTER_DEADLINE, Action, App, CountState, EnvoyCount, Finish, Millis, Moment, Observation,
     Phase, Policy, Reason, Record, Step,
 };
-use crate::state::{BeginCall, Begun};
+use crate::state::{BeginCall, Begun, CallEnd};
 
 /// An observation at this moment in which nothing is in flight.
 fn zero(now: u64) -> Observation {
@@ -73,10 +73,10 @@ fn the_begin_call_stays_recorded_after_the_drain() {
     drain(&mut record, &policy, now);
     assert!(record.begin != Step::Due, "it stays known in the next drain");
     assert!(record.begin.send(policy.patience, Moment(now)), "which tells it again");
-    record.begin_is_undone(&policy, Moment(now));
+    record.undo_has_ended(&policy, CallEnd::Answered(200), Moment(now));
     assert!(record.begin.send(policy.patience, Moment(now)), "and again after it was undone");
     record.serve_again(&policy);
-    record.begin_is_undone(&policy, Moment(now));
+    record.undo_has_ended(&policy, CallEnd::Answered(200), Moment(now));
     assert_eq!(record.begin, Step::Due);
 }
 

@@ -59,7 +59,6 @@ impl CallEnd {
     /// The end of a call with this answer; without a status there was none. Envoy itself answers
     /// 504 when the time limit is over, and 503 also if the receiver closes the connection before
     /// it answers.
-    #[must_use]
     pub fn from_answer(status: Option<u16>, is_from_upstream: bool, body: &str) -> Self {
         match status {
             None => Self::Reset,
@@ -73,13 +72,11 @@ impl CallEnd {
     }
 
     /// Whether the call was answered with success.
-    #[must_use]
     pub fn is_success(self) -> bool {
         self == Self::Answered(200)
     }
 
     /// Whether the call counts as sent: it may have arrived and have an effect.
-    #[must_use]
     pub fn may_have_arrived(self) -> bool {
         self.is_success() || matches!(self, Self::TimedOut | Self::Reset)
     }
@@ -93,13 +90,11 @@ pub(crate) fn text_after<'b>(text: &'b [u8], what: &[u8]) -> Option<&'b [u8]> {
 
 impl Step {
     /// Whether the call is not tried again.
-    #[must_use]
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Done | Self::Failed)
     }
 
     /// The call, to be made or made again at once.
-    #[must_use]
     pub(crate) fn again(now: Moment) -> Self {
         Self::Again { at: now, tries: 0 }
     }

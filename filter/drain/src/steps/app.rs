@@ -1,12 +1,33 @@
 //! The state of the app, from the response to a call. The app is gone only if its port refuses
 //! connections; an app that hangs, resets the connection, sends nonsense or answers 503 is there.
 
+use super::turn::Turn;
 use crate::requests::Ended;
-use crate::state::{App, CallEnd, text_after};
+use crate::state::{App, AppReply, CallEnd, Moment, text_after};
+
+/// The last query to the app.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct AppQuery {
+    pub(crate) asked_at: Moment,
+    pub(crate) is_running: bool,
+}
+
+impl AppQuery {
+    pub(crate) fn ask(&mut self, now: Moment) {
+        (self.asked_at, self.is_running) = (now, true);
+    }
+
+    /// Shares the answer.
+    pub(super) fn has_answered(&mut self, ended: &Ended, turn: &mut Turn<'_>) {
+        self.is_running = false;
+        let state = from_response(ended);
+        turn.shared.app = Some(AppReply { asked_at: self.asked_at, state });
+    }
+}
 
 /// A time-out is Envoy's own 504, and a response that was cut off has no status: in both cases the
 /// app has accepted a connection.
-pub(crate) fn from_response(ended: &Ended) -> App {
+fn from_response(ended: &Ended) -> App {
     let Ended { end, body } = ended;
     match end {
         CallEnd::NotSent if body.is_empty() => App::Unreachable,

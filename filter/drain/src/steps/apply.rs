@@ -1,13 +1,13 @@
 //! What each event changes before the evaluation: requests that are held, and commands. The ends of
 //! calls are in `call_ends`.
 
-use super::app_query::AppQuery;
+use super::app::AppQuery;
 use super::cancelling::{self, IS_FINISHING, STAYS_SEALED, Undo};
 use super::turn::Turn;
 use crate::counts::{Census, EnvoySamples};
 use crate::requests::{
-    Call, Client, Command, Counter, Effect, Event, Gauge, HeldSignal, Hold, Level, Needs, Signal,
-    Waiter, Waiting, WaitsFor,
+    Call, Cancelled, Client, Command, Counter, Effect, Event, Gauge, HeldSignal, Hold, Level,
+    Needs, Signal, Waiter, Waiting, WaitsFor,
 };
 use crate::state::timing::{
     AFTER_DEADLINE, ASKED_FOR_STRANGERS, JUST_ASKED, MOST_CLIENT_WAIT, MOST_READY_WAIT, READY_WAIT,
@@ -44,7 +44,7 @@ impl Apply<'_, '_, '_> {
             Command::Streams { limit, wait } => {
                 self.hold_for_counts(stream, WaitsFor::Listing(limit), wait, client)
             }
-            Command::Ready(wait) => self.hold_ready(stream, wait, client),
+            Command::Ready(wait) => self.hold_for_counts(stream, WaitsFor::Ready, wait, client),
             Command::PreStop(hold) => self.pre_stop(stream, hold, client),
             Command::Drain => {
                 self.begin_drain(client);
@@ -93,7 +93,7 @@ impl Apply<'_, '_, '_> {
     fn hold_signal(&mut self, stream: StreamNumber, signal: Signal) {
         let until = self.turn.now() + SIGNAL_WAIT + self.turn.shared.pacing.longest_wait();
         let needs = Needs { round: self.census.round + 1, query: None };
-        self.waiting.hold_signal(HeldSignal { stream, signal, until, needs });
+        self.waiting.signals.push(HeldSignal { stream, signal, until, needs });
         self.turn.wants_round = true;
     }
 
@@ -120,9 +120,9 @@ impl Apply<'_, '_, '_> {
         if cancelled.is_finishing {
             self.turn.log(Level::Warning, "a drain was cancelled after its last call was sent");
         }
-        let behind = self.behind_cancellation(cancelled.is_finishing);
         if !cancelled.was_draining && !cancelled.has_begun {
-            return self.turn.outcome(stream, 200, format!("there is no drain{behind}"));
+            let note = self.cancellation_note(&cancelled);
+            return self.turn.outcome(stream, 200, format!("there is no drain{note}"));
         }
         if cancelled.was_draining {
             self.turn.shared.ends.stop(began);
@@ -130,20 +130,14 @@ impl Apply<'_, '_, '_> {
         }
         self.turn.show_phase();
         self.turn.wants_round = true;
-        let was_draining = cancelled.was_draining;
-        match cancelled.undo(self.policy) {
-            Some(undo) => self.answer_cancelled(stream, was_draining, undo, behind),
-            None => self.turn.call(Call::Cancel {
-                stream,
-                was_draining,
-                may_begin_late: cancelled.may_begin_late,
-                is_finishing: cancelled.is_finishing,
-            }),
+        match cancelling::undo(&cancelled, self.policy) {
+            Some(undo) => self.answer_cancelled(stream, &cancelled, undo),
+            None => self.turn.call(Call::Cancel { stream, cancelled }),
         }
     }
 
-    pub(super) fn behind_cancellation(&self, is_finishing: bool) -> &'static str {
-        match is_finishing {
+    fn cancellation_note(&self, cancelled: &Cancelled) -> &'static str {
+        match cancelled.is_finishing {
             _ if self.turn.facts.latch.is_sealed => STAYS_SEALED,
             true => IS_FINISHING,
             false => "",
@@ -153,38 +147,47 @@ impl Apply<'_, '_, '_> {
     pub(super) fn answer_cancelled(
         &mut self,
         stream: StreamNumber,
-        was_draining: bool,
+        cancelled: &Cancelled,
         undo: Undo,
-        behind: &str,
     ) {
-        let ended = cancelling::cancelled_in_words(was_draining, self.turn.record().phase);
-        self.turn.log(Level::Warning, format!("{ended}{}", undo.text()));
+        let phase = self.turn.record().phase;
+        let words = cancelling::cancelled_in_words(cancelled.was_draining, phase);
+        let (undo, note) = (undo.text(), self.cancellation_note(cancelled));
+        self.turn.log(Level::Warning, format!("{words}{undo}"));
         self.turn.wants_round = true;
-        self.turn.outcome(stream, 200, format!("{ended}{}{behind}", undo.text()));
+        self.turn.outcome(stream, 200, format!("{words}{undo}{note}"));
     }
 
     /// Holds a request until counts arrive, or its time is over. Replies to a round that has just
     /// begun are good enough. Envoy's answer is needed only if the count is zero, or if there is
-    /// none yet.
+    /// none yet. A request for readiness needs answers that are newer than it; that of a stranger
+    /// joins an answer of Envoy that is still valid, so that strangers keep nothing busy.
     fn hold_for_counts(
         &mut self,
         stream: StreamNumber,
         waits_for: WaitsFor,
         wait: Option<Millis>,
-        client: Client,
+        Client { has_access, .. }: Client,
     ) {
-        let needs = match waits_for {
-            WaitsFor::Listing(_) => self.needs_of_a_status(Millis(0), client.has_access),
-            _ => self.needs_of_a_status(age_to_join(client), client.has_access),
+        let is_ready = waits_for == WaitsFor::Ready;
+        let usual = if is_ready { self.ready_wait() } else { STATUS_WAIT };
+        let until = self.turn.now() + wait.unwrap_or(usual).min(MOST_CLIENT_WAIT);
+        if is_ready && has_access {
+            return self.hold_next(stream, waits_for, until);
+        }
+        let age_to_join = match waits_for {
+            WaitsFor::Listing(_) => Millis(0),
+            _ if has_access => JUST_ASKED,
+            _ => ASKED_FOR_STRANGERS,
         };
-        let until = self.turn.now() + wait.unwrap_or(STATUS_WAIT).min(MOST_CLIENT_WAIT);
-        self.waiting.hold(Waiter { stream, waits_for, until, needs });
+        let needs = self.needs_of_a_status(age_to_join, has_access);
+        self.waiting.requests.push(Waiter { stream, waits_for, until, needs });
     }
 
     /// Holds the metrics until counts arrive.
     pub(crate) fn hold_metrics(&mut self) {
         let needs = self.needs_of_a_status(JUST_ASKED, true);
-        self.waiting.hold_metrics(needs, self.turn.now() + STATUS_WAIT);
+        self.waiting.metrics = Some((needs, self.turn.now() + STATUS_WAIT));
     }
 
     fn needs_of_a_status(&mut self, age_to_join: Millis, may_query: bool) -> Needs {
@@ -199,33 +202,11 @@ impl Apply<'_, '_, '_> {
         }
     }
 
-    /// Holds a request for readiness. That of a stranger joins a round that is not older than a
-    /// second, and an answer of Envoy that is still valid, so that strangers keep nothing busy.
-    fn hold_ready(&mut self, stream: StreamNumber, wait: Option<Millis>, client: Client) {
-        let wait = wait.unwrap_or_else(|| self.ready_wait());
-        let until = self.turn.now() + wait.min(MOST_CLIENT_WAIT);
-        if client.has_access {
-            return self.hold_next(stream, WaitsFor::Ready, until);
-        }
-        let needs = self.needs_of_a_status(age_to_join(client), false);
-        self.waiting.hold(Waiter { stream, waits_for: WaitsFor::Ready, until, needs });
-    }
-
-    /// The numbers of the next requests to the counters and to Envoy.
-    fn next_answers(&self) -> Needs {
-        Needs::next(self.census, self.samples)
-    }
-
     /// Holds a request. The response must be true when it is sent, so it needs answers to later
     /// queries of the counters and Envoy.
     fn hold_next(&mut self, stream: StreamNumber, waits_for: WaitsFor, until: Moment) {
         self.turn.wants_round = true;
-        let needs = self.next_answers();
-        self.waiting.hold(Waiter { stream, waits_for, until, needs });
+        let needs = Needs::next(self.census, self.samples);
+        self.waiting.requests.push(Waiter { stream, waits_for, until, needs });
     }
-}
-
-/// The age of the last round that a status can join. Strangers must not keep the workers busy.
-fn age_to_join(client: Client) -> Millis {
-    if client.has_access { JUST_ASKED } else { ASKED_FOR_STRANGERS }
 }

@@ -1,8 +1,8 @@
 //! What the end of each call changes.
 
 use super::apply::Apply;
+use super::notify;
 use super::turn::Turn;
-use super::{app, cancelling, notify};
 use crate::counts::{AdminFault, Stats};
 use crate::requests::words::NOT_ALL;
 use crate::requests::{Answer, Call, Effect, Ended, Level};
@@ -15,22 +15,19 @@ impl Apply<'_, '_, '_> {
         let seals = call.ends_envoy() && end.may_have_arrived();
         match call {
             Call::Begin => {
-                let is_undone = cancelling::begin_has_ended(self.turn.record(), end, now);
+                let is_undone = self.turn.record().begin_has_ended(end, now);
                 if is_undone && self.policy.can_undo() {
                     self.turn.call(Call::UndoAgain); // Envoy may have got it after the undo
                 }
                 log_failure(end, "the call that makes traffic leave failed", self.turn);
             }
-            Call::UndoAgain => {
-                cancelling::undo_has_ended(self.turn.record(), self.policy, end, now)
-            }
-            Call::Cancel { stream, was_draining, may_begin_late, is_finishing } => {
-                cancelling::undo_has_ended(self.turn.record(), self.policy, end, now);
+            Call::UndoAgain => self.turn.record().undo_has_ended(self.policy, end, now),
+            Call::Cancel { stream, cancelled } => {
+                self.turn.record().undo_has_ended(self.policy, end, now);
                 let undo = if end.is_success() { Undo::Done } else { Undo::Failed };
-                let behind = self.behind_cancellation(is_finishing);
-                self.answer_cancelled(stream, was_draining, undo, behind);
+                self.answer_cancelled(stream, &cancelled, undo);
                 let is_serving = self.turn.record().phase == Phase::Serving;
-                if may_begin_late && end.is_success() && is_serving {
+                if cancelled.may_begin_late && end.is_success() && is_serving {
                     self.turn.call(Call::UndoAgain);
                 }
             }
@@ -50,7 +47,7 @@ impl Apply<'_, '_, '_> {
                 self.answer_signal(stream, is_latched, ended);
             }
             Call::Stats { query, .. } => self.stats_have_arrived(query, &ended),
-            Call::App => self.app.has_answered(app::from_response(&ended), self.turn),
+            Call::App => self.app.has_answered(&ended, self.turn),
             Call::Notify { began } => notify::has_ended(began, end, self.turn),
         }
     }
@@ -75,7 +72,7 @@ impl Apply<'_, '_, '_> {
     fn stats_have_arrived(&mut self, query: u64, ended: &Ended) {
         let answer = match ended.end {
             CallEnd::Answered(200) => {
-                Stats::parse(&ended.body, self.policy.into()).ok_or(AdminFault::Foreign)
+                Stats::parse(&ended.body, self.policy).ok_or(AdminFault::Foreign)
             }
             CallEnd::Answered(status) => Err(AdminFault::Status(status)),
             CallEnd::TimedOut => Err(AdminFault::TimedOut),

@@ -5,20 +5,8 @@
 //! got after the call that undid it is undone again. A call that undoes may reach Envoy after the
 //! begin call of the next drain, which then makes it again.
 
-use crate::state::{BeginCall, CallEnd, Moment, Phase, Policy, Record, Step};
-
-/// What Envoy was told in the drain that was cancelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cancelled {
-    /// Whether there was a drain; otherwise only its begin call remained.
-    pub(crate) was_draining: bool,
-    /// Whether a begin call was made and not undone.
-    pub(crate) has_begun: bool,
-    /// Whether a begin call was under way, so Envoy may get it after the call that undoes it.
-    pub(crate) may_begin_late: bool,
-    /// Whether the last call was sent. The latch may not be sealed yet, even if it was answered.
-    pub(crate) is_finishing: bool,
-}
+use crate::requests::Cancelled;
+use crate::state::{BeginCall, Phase, Policy, Record, Step};
 
 /// Whether the call that told clients to leave was undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,34 +55,12 @@ pub(crate) fn cancel(record: &mut Record, policy: &Policy) -> Cancelled {
     cancelled
 }
 
-impl Cancelled {
-    /// How far the begin call is undone; none if a call must undo it.
-    pub(crate) fn undo(&self, policy: &Policy) -> Option<Undo> {
-        match policy.begin {
-            _ if !self.has_begun => Some(Undo::NotNeeded),
-            BeginCall::FailHealthChecks => None,
-            BeginCall::DrainListeners => Some(Undo::Impossible),
-            BeginCall::Nothing => Some(Undo::NotNeeded),
-        }
-    }
-}
-
-/// Records the end of a begin call. True: it was undone meanwhile, but Envoy may have got it after
-/// that.
-pub(crate) fn begin_has_ended(record: &mut Record, end: CallEnd, now: Moment) -> bool {
-    let is_undone = record.begin == Step::Due && record.phase == Phase::Serving;
-    record.begin_has_answered(end, now);
-    is_undone
-}
-
-/// Records the end of a call that undoes the begin call. A failed one may have arrived, too: a
-/// drain that has begun since makes its begin call again. Without a drain the record keeps that the
-/// begin call was made, so that `DELETE /drain` undoes it.
-pub(crate) fn undo_has_ended(record: &mut Record, policy: &Policy, end: CallEnd, now: Moment) {
-    if !end.is_success() && record.phase == Phase::Serving {
-        record.begin = Step::Done;
-    } else {
-        record.begin_is_undone(policy, now);
+/// How far the begin call is undone; none if a call must undo it.
+pub(crate) fn undo(cancelled: &Cancelled, policy: &Policy) -> Option<Undo> {
+    match policy.begin {
+        BeginCall::FailHealthChecks if cancelled.has_begun => None,
+        BeginCall::DrainListeners if cancelled.has_begun => Some(Undo::Impossible),
+        _ => Some(Undo::NotNeeded),
     }
 }
 
@@ -111,10 +77,10 @@ pub(crate) fn cancelled_in_words(was_draining: bool, phase: Phase) -> &'static s
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{BeginCall, IS_FINISHING, Moment, Phase, Policy, Record, Step};
+    use super::{BeginCall, IS_FINISHING, Phase, Policy, Record, Step};
     use crate::requests::{Answer, Command, Effect};
     use crate::sim::Sim;
-    use crate::state::StreamNumber;
+    use crate::state::{Moment, StreamNumber};
 
     /// The call may be answered before the latch is sealed.
     #[wasm_bindgen_test(unsupported = test)]

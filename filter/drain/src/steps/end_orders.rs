@@ -44,7 +44,10 @@ impl EndOrders {
         let drain = turn.shared.record.began;
         let mut ends = turn.shared.ends;
         let is_first = ends.begin(drain);
-        let count = survey.endings().map_or(0, |endings| ends.claim(now, window, endings));
+        let count = match survey.is_known() {
+            true => ends.claim(now, window, survey.endable, survey.most()),
+            false => 0,
+        };
         if count == 0 && now - self.asked_at < END_ASK_INTERVAL {
             return;
         }

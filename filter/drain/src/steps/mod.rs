@@ -1,7 +1,6 @@
 //! The single steps of a callback, each with its own small state.
 
-mod app;
-pub(crate) mod app_query;
+pub(crate) mod app;
 pub(crate) mod apply;
 mod call_ends;
 mod cancelling;
@@ -11,7 +10,7 @@ pub(crate) mod notify;
 pub(crate) mod report;
 pub(crate) mod turn;
 
-pub(crate) use app_query::AppQuery;
+pub(crate) use app::AppQuery;
 pub(crate) use apply::Apply;
 pub(crate) use end_orders::EndOrders;
 pub(crate) use leaks::LeakWatch;
