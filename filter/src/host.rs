@@ -1,6 +1,7 @@
 //! The host calls that the module makes, as traits. Only `crate::envoy` implements them with the
 //! SDK; tests, the model checker and the fuzz targets have separate hosts.
 
+pub use laststream_drain::requests::Level;
 use laststream_drain::state::Moment;
 
 /// A metric, by its number in this VM.
@@ -15,20 +16,6 @@ pub enum Kind {
     Counter = 0,
     /// It goes up and down. The VMs of all workers share one atomic value for each name.
     Gauge = 1,
-}
-
-/// The severity of a log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Level {
-    /// Information.
-    Info = 2,
-    /// The operator should change something.
-    Warning = 3,
-    /// Something does not work.
-    Error = 4,
-    /// The VM ends.
-    Critical = 5,
 }
 
 /// The host calls that a stream needs. A call that fails returns nothing; none of them panics.

@@ -13,7 +13,7 @@ use crate::host::{Host, Kind, Metric};
 /// because a signal passes. It expires by itself.
 pub const CLOSING: &str = "laststream_gate_closing_until";
 
-/// The gate's own metrics.
+/// The gate's own metrics, in the order of [`laststream_drain::requests::GateMetric`].
 pub const GATE: [(Kind, &str); 10] = [
     (Kind::Gauge, "laststream_gate_state"),
     (Kind::Gauge, "laststream_gate_drain_seconds"),

@@ -41,10 +41,14 @@ pub(crate) fn parse<T: Numbers>(text: &str) -> Option<T> {
     (words.next() == Some(VERSION)).then(|| T::read(&mut words)).flatten()
 }
 
-/// The same for bytes. The default if there is no valid text.
+/// The same for a message.
+pub(crate) fn parse_message<T: Numbers>(message: &[u8]) -> Option<T> {
+    parse(core::str::from_utf8(message).ok()?)
+}
+
+/// The same for shared data. The default if there is no valid text.
 pub(crate) fn parse_or_default<T: Numbers + Default>(text: Option<&[u8]>) -> T {
-    let text = text.and_then(|text| core::str::from_utf8(text).ok());
-    text.and_then(parse).unwrap_or_default()
+    text.and_then(parse_message).unwrap_or_default()
 }
 
 /// Changes the value. If another worker has changed it meanwhile, `work` runs again on the new one.
@@ -136,6 +140,8 @@ macro_rules! fields {
     )+};
 }
 
+pub(crate) use fields;
+
 fields! {
     Total { at, requests }
     AppReply { asked_at, state }
@@ -166,6 +172,18 @@ impl Numbers for [u64; 2] {
 
     fn read(words: &mut Words<'_>) -> Option<Self> {
         Some([u64::read(words)?, u64::read(words)?])
+    }
+}
+
+impl<T: Numbers> Numbers for Vec<T> {
+    fn write(&self, text: &mut String) {
+        self.len().write(text);
+        self.iter().for_each(|item| item.write(text));
+    }
+
+    fn read(words: &mut Words<'_>) -> Option<Self> {
+        let length = usize::read(words)?;
+        (0..length).map(|_| T::read(words)).collect()
     }
 }
 

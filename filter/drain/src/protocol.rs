@@ -43,9 +43,9 @@ use crate::counts::{
 };
 use crate::requests::words::{NOT_ALL, refusal_in_words, sentence};
 use crate::requests::{
-    Answer, Call, Counter, Effect, Effects, EndStatus, Event, HeldSignal, IndexChange,
-    LatchedSignal, Level, Listings, Needs, Origin, Refusal, Schedule, SignalStep, StatsQuery,
-    Status, View, Waiter, Waiting, WaitsFor, step_of_held,
+    Answer, Call, Effect, Effects, EndStatus, Event, GateMetric, HeldSignal, LatchedSignal, Level,
+    Listings, Needs, Origin, Refusal, Schedule, SignalStep, StatsQuery, Status, View, Waiter,
+    Waiting, WaitsFor, step_of_held,
 };
 use crate::state::timing::{EVALUATION_SLACK, LATCHED_FOR, REPLY_TIMEOUT};
 use crate::state::{Action, CountState, Millis, Moment, Phase, Policy, Shared, Step, StreamNumber};
@@ -133,7 +133,7 @@ impl Worker {
         let is_routine = matches!(event, Event::Message | Event::Tick);
         self.change_index(turn);
         self.begin_tick(&event, turn);
-        self.apply(event, turn);
+        self.apply_to(turn).event(event);
         self.follow_or_lead(turn);
         let (view, action) = self.evaluate(turn);
         self.confirm_signal(&view, turn);
@@ -149,11 +149,13 @@ impl Worker {
     }
 
     fn change_index(&self, turn: &mut Turn<'_>) {
-        let (back, gone) = (self.census.to_revive(turn.facts), self.census.to_remove(turn.facts));
-        for (change, queues) in [(IndexChange::Revive, back), (IndexChange::Remove, gone)] {
-            if !queues.is_empty() {
-                turn.push(Effect::ChangeIndex(change, queues));
-            }
+        let back = self.census.to_revive(turn.facts);
+        if !back.is_empty() {
+            turn.push(Effect::Revive(back));
+        }
+        let dead = self.census.to_remove(turn.facts);
+        if !dead.is_empty() {
+            turn.push(Effect::Forget(dead));
         }
     }
 
@@ -183,10 +185,6 @@ impl Worker {
     fn apply_to<'w, 't, 'f>(&'w mut self, turn: &'t mut Turn<'f>) -> Apply<'w, 't, 'f> {
         let Self { policy, census, samples, waiting, app, .. } = self;
         Apply { policy, census, samples, waiting, app, turn }
-    }
-
-    fn apply(&mut self, event: Event, turn: &mut Turn<'_>) {
-        self.apply_to(turn).event(event);
     }
 
     /// During a drain one gate asks for all, and another goes on if it is silent.
@@ -285,14 +283,10 @@ impl Worker {
             turn.push(Effect::CloseLatch);
         }
         let until = now + (pacing.last_took() * LATCHED_FOR).max(REPLY_TIMEOUT);
-        self.latched = Some(LatchedSignal { origin, needs: self.next_answers(), until });
+        let needs = Needs::next(&self.census, &self.samples);
+        self.latched = Some(LatchedSignal { origin, needs, until });
         turn.wants_round = true;
         Ok(())
-    }
-
-    /// The numbers of the next requests to the counters and to Envoy.
-    fn next_answers(&self) -> Needs {
-        Needs::next(&self.census, &self.samples)
     }
 
     /// Sends the signal behind the latch, if nothing is in flight. No stream can begin meanwhile.
@@ -325,7 +319,8 @@ impl Worker {
 
     /// Holds a signal until the next answers.
     fn try_later(&mut self, held: HeldSignal) {
-        self.waiting.signals.push(HeldSignal { needs: self.next_answers(), ..held });
+        let needs = Needs::next(&self.census, &self.samples);
+        self.waiting.signals.push(HeldSignal { needs, ..held });
     }
 
     fn try_signal(&mut self, view: &View, held: HeldSignal, turn: &mut Turn<'_>) {
@@ -358,7 +353,7 @@ impl Worker {
         view: &View,
         turn: &mut Turn<'_>,
     ) {
-        turn.push(Effect::Increment(Counter::Refused));
+        turn.push(Effect::Increment(GateMetric::Refused));
         // A leak would refuse signals for ever.
         if why == Refusal::InFlight {
             self.leaks.suspect(&view.observed, view.now);

@@ -3,7 +3,7 @@
 use wasm_bindgen_test::wasm_bindgen_test;
 
 use crate::counts::Latch;
-use crate::requests::{Answer, Call, Counter, Effect, Event, Hold, QUIT, Signal};
+use crate::requests::{Answer, Call, Effect, Event, GateMetric, Hold, QUIT, Signal};
 use crate::requests::{Client, Command};
 use crate::sim::{COUNTER, GATE, IDLE, Sim, entry};
 use crate::state::timing::{LATCH_LEASE, REPLY_TIMEOUT};
@@ -89,7 +89,7 @@ fn a_new_configuration_counts_no_expired_drain() {
     let mut sim = Sim::new(policy());
     sim.shared.record = expired(sim.now);
     sim.on(Event::Configured);
-    assert!(!sim.effects.contains(&Effect::Increment(Counter::Expired)));
+    assert!(!sim.effects.contains(&Effect::Increment(GateMetric::Expired)));
 }
 
 /// The holder extends the lease for as long as its call is under way.

@@ -12,11 +12,11 @@ use laststream_drain::timing::{
 use super::index::{self, add_to_index, register_queue, remove_from_index};
 use super::latch;
 use super::listing::{self, ForEachStream, ListedStream};
-use super::messages::{parse_request, reply_to_text};
+use super::messages::reply_to_text;
 use super::stream_ender::{self, MOST_ACTIONS};
 use crate::config::wire::Scope;
 use crate::host::Control;
-use crate::shared_text::to_text;
+use crate::shared_text::{parse_message, to_text};
 
 /// A counting root context, as the gate sees it.
 #[derive(Debug, Clone, Default)]
@@ -107,7 +107,7 @@ impl Counter {
         let Some(queue) = self.queue.get() else { return };
         let mut actions = MOST_ACTIONS;
         while let Some(message) = host.dequeue(queue.0) {
-            let Some(request) = parse_request(&message) else { continue };
+            let Some(request) = parse_message(&message) else { continue };
             // Each message has a separate callback, so this one may leave some behind.
             if self.reply(host, queue, request, &mut actions, for_each) {
                 return;

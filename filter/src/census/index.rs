@@ -5,7 +5,6 @@ use laststream_drain::state::{Moment, Queue};
 
 use crate::config::wire::Scope;
 use crate::host::{Control, compare_and_set_shared};
-use crate::parse::digits;
 use crate::shared_text::{self, to_text};
 
 const INDEX: &str = "laststream.index";
@@ -14,29 +13,17 @@ const REJECTED: &str = "laststream.rejected";
 /// The shared data key of the last queue number that was assigned.
 const NUMBERS: &str = "laststream.number";
 
-fn to_line(entry: &IndexEntry) -> String {
-    to_text(entry) + "\n"
-}
-
-fn parse_line(line: &str) -> Option<IndexEntry> {
-    shared_text::parse(line)
-}
-
 pub(crate) fn entries(host: &impl Control) -> Vec<IndexEntry> {
-    host.get_shared_data(INDEX).map_or_else(Vec::new, |(text, _)| parse(&text))
+    let (text, _) = host.get_shared_data(INDEX).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().filter_map(shared_text::parse).collect()
 }
 
 pub(super) fn contains(host: &impl Control, queue: Queue) -> bool {
     entries(host).iter().any(|entry| entry.queue == queue)
 }
 
-fn parse(text: &[u8]) -> Vec<IndexEntry> {
-    let text = core::str::from_utf8(text).unwrap_or_default();
-    text.lines().filter_map(parse_line).collect()
-}
-
 pub(crate) fn add_to_index(host: &impl Control, entry: IndexEntry) {
-    let line = to_line(&entry);
+    let line = to_text(&entry) + "\n";
     compare_and_set_shared(host, INDEX, &mut |text| {
         Some([text.unwrap_or_default(), line.as_bytes()].concat())
     });
@@ -46,19 +33,14 @@ pub(crate) fn remove_from_index(host: &impl Control, queues: &[Queue]) {
     change(host, &mut |entry| (!queues.contains(&entry.queue)).then_some(entry));
 }
 
-/// Marks counters as written off, for all gates. An earlier mark stays.
-pub(crate) fn write_off(host: &impl Control, queues: &[Queue], now: Moment) {
-    change(host, &mut |entry| {
-        let is_new = queues.contains(&entry.queue) && entry.written_off.is_none();
-        Some(if is_new { IndexEntry { written_off: Some(now), ..entry } } else { entry })
-    });
-}
-
-/// Takes the mark from counters that have replied.
-pub(crate) fn revive(host: &impl Control, queues: &[Queue]) {
-    change(host, &mut |entry| {
-        let is_back = queues.contains(&entry.queue);
-        Some(if is_back { IndexEntry { written_off: None, ..entry } } else { entry })
+/// Marks counters as written off, for all gates, or takes the mark from counters that have replied.
+/// An earlier mark stays.
+pub(crate) fn write_off(host: &impl Control, queues: &[Queue], at: Option<Moment>) {
+    change(host, &mut |mut entry| {
+        if queues.contains(&entry.queue) {
+            entry.written_off = at.map(|now| entry.written_off.unwrap_or(now));
+        }
+        Some(entry)
     });
 }
 
@@ -69,14 +51,13 @@ fn change(host: &impl Control, work: &mut dyn FnMut(IndexEntry) -> Option<IndexE
         let before = core::str::from_utf8(text.unwrap_or_default()).ok()?;
         let mut after = String::new();
         for line in before.lines() {
-            let entry = parse_line(line);
-            let changed = entry.map(&mut *work);
-            if changed == Some(entry) || entry.is_none() {
-                after.push_str(line);
-                after.push('\n');
-            } else if let Some(Some(entry)) = changed {
-                after.push_str(&to_line(&entry));
+            let entry = shared_text::parse(line);
+            match entry.map(&mut *work) {
+                Some(None) => continue,
+                Some(Some(changed)) if Some(changed) != entry => after += &to_text(&changed),
+                _ => after += line,
             }
+            after.push('\n');
         }
         (after != before).then(|| after.into_bytes())
     });
@@ -103,15 +84,13 @@ fn contains_scope(text: &[u8], scope: Scope) -> bool {
 
 /// Registers a queue under a number that no other root context has.
 pub(crate) fn register_queue(host: &impl Control) -> Option<Queue> {
-    let mut own = 0_u64;
-    let is_assigned = compare_and_set_shared(host, NUMBERS, &mut |text| {
-        let last = text.and_then(digits::<u64>).unwrap_or_default();
-        own = last + 1;
-        Some(format!("{own}").into_bytes())
+    let mut number = 0;
+    let is_assigned = shared_text::update(host, NUMBERS, &mut |last: &mut u64| {
+        *last += 1;
+        number = *last;
     });
-    let queue =
-        is_assigned.then(|| host.register_queue(&format!("laststream.queue.{own}"))).flatten();
-    queue.map(Queue)
+    let name = format!("laststream.queue.{number}");
+    is_assigned.then(|| host.register_queue(&name)).flatten().map(Queue)
 }
 
 #[cfg(test)]
@@ -119,8 +98,7 @@ mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::{
-        INDEX, IndexEntry, Moment, Queue, add_to_index, entries, remove_from_index, revive,
-        write_off,
+        INDEX, IndexEntry, Moment, Queue, add_to_index, entries, remove_from_index, write_off,
     };
     use crate::config::wire::Scope;
     use crate::fake::Fake;
@@ -137,11 +115,11 @@ mod tests {
         for queue in [3, 4] {
             add_to_index(&host, entry(queue));
         }
-        write_off(&host, &[Queue(3), Queue(9)], Moment(70));
-        write_off(&host, &[Queue(3)], Moment(80));
+        write_off(&host, &[Queue(3), Queue(9)], Some(Moment(70)));
+        write_off(&host, &[Queue(3)], Some(Moment(80)));
         let written_off = IndexEntry { written_off: Some(Moment(70)), ..entry(3) };
         assert_eq!(entries(&host), [written_off, entry(4)]);
-        revive(&host, &[Queue(3), Queue(4)]);
+        write_off(&host, &[Queue(3), Queue(4)], None);
         assert_eq!(entries(&host), [entry(3), entry(4)]);
     }
 
@@ -152,7 +130,7 @@ mod tests {
         let later = "2 3 0 5 0\n?\n";
         assert!(host.set_shared_data(INDEX, later.as_bytes(), None));
         add_to_index(&host, entry(7));
-        write_off(&host, &[Queue(7)], Moment(70));
+        write_off(&host, &[Queue(7)], Some(Moment(70)));
         remove_from_index(&host, &[Queue(7)]);
         let (text, _) = host.get_shared_data(INDEX).expect("an index");
         assert_eq!(String::from_utf8_lossy(&text), later);

@@ -9,7 +9,7 @@ use laststream_drain::state::{Moment, Queue};
 use laststream_drain::timing::LATCH_LEASE;
 
 use crate::host::{Control, Metric};
-use crate::shared_text::{self, Numbers, Words};
+use crate::shared_text::{self, Numbers, Words, fields};
 
 /// The shared data key of the gate that holds the latch, and of the end of its lease.
 const HOLDER: &str = "laststream.latch";
@@ -22,16 +22,7 @@ struct Lease {
     until: Moment,
 }
 
-impl Numbers for Lease {
-    fn write(&self, text: &mut String) {
-        self.gate.write(text);
-        self.until.write(text);
-    }
-
-    fn read(words: &mut Words<'_>) -> Option<Self> {
-        Some(Self { gate: Queue::read(words)?, until: Moment::read(words)? })
-    }
-}
+fields! { Lease { gate, until } }
 
 pub(crate) fn is_sealed(host: &impl Control) -> bool {
     lease(host).until == SEALED

@@ -7,7 +7,7 @@ use laststream_drain::state::{Millis, Moment};
 
 use super::kinds::{Ending, KeptKind, StreamKind};
 use crate::host::Control;
-use crate::parse::{self, printable_line};
+use crate::parse::printable_line;
 
 /// A stream that a counter can list.
 pub(crate) trait ListedStream {
@@ -52,7 +52,7 @@ pub(crate) fn mark_long_lived<S: ListedStream>(
     });
 }
 
-/// The oldest streams, a line each, with the fields of [`ListingLine`]. Envoy numbers contexts
+/// The oldest streams, a line each, which `gate::streams` parses. Envoy numbers contexts
 /// consecutively, so the lowest are the oldest.
 pub(crate) fn oldest<S: ListedStream>(
     host: &impl Control,
@@ -98,7 +98,7 @@ pub(crate) fn oldest<S: ListedStream>(
 /// Longer texts are truncated, because a path can be as long as a header may be.
 const LONGEST_TEXT: usize = 512;
 
-/// Properties in the order of [`ListingLine::texts`]. All can be read in every phase of a stream;
+/// Request, protocol, route, cluster, peer, upstream. All can be read in every phase of a stream;
 /// the first exists only if the operator configures Envoy to write it.
 const TEXTS: [&str; 6] = [
     "filter_state\0laststream.request",
@@ -108,37 +108,6 @@ const TEXTS: [&str; 6] = [
     "source\0address",
     "upstream\0address",
 ];
-
-/// One stream of a listing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ListingLine<'t> {
-    /// Milliseconds of the monotonic clock.
-    pub(crate) began: u64,
-    pub(crate) long_lived: bool,
-    /// 0 until the response begins.
-    pub(crate) status: u64,
-    pub(crate) bytes: u64,
-    /// Request, protocol, route, cluster, peer, upstream; empty if there is none.
-    pub(crate) texts: [&'t str; 6],
-    /// None if the counter does not keep it.
-    pub(crate) kind: Option<StreamKind>,
-    /// Whether its counter is ending it.
-    pub(crate) ending: bool,
-}
-
-impl<'t> ListingLine<'t> {
-    pub(crate) fn parse(line: &'t str) -> Option<Self> {
-        let mut fields = line.split('\t');
-        let [began, long_lived, status, bytes] = parse::numbers(&mut fields)?;
-        let mut texts = [""; 6];
-        for text in &mut texts {
-            *text = fields.next()?;
-        }
-        let kind = fields.next().and_then(|kind| kind.parse().ok());
-        let ending = kind.is_some() && fields.next() == Some("1");
-        Some(Self { began, long_lived: long_lived == 1, status, bytes, texts, kind, ending })
-    }
-}
 
 /// The status of the response; 0 until it has begun. Envoy's property can also be the status of an
 /// interim response: its own `100 Continue` comes before the request has reached the upstream.
@@ -166,8 +135,7 @@ pub(super) fn number(host: &impl Control, property: &str) -> u64 {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{ListingLine, insert_lowest};
-    use crate::census::StreamKind;
+    use super::insert_lowest;
 
     #[wasm_bindgen_test(unsupported = test)]
     fn keeps_the_lowest() {
@@ -181,19 +149,5 @@ mod tests {
             sorted.sort_unstable();
             assert!(kept.iter().map(|(key, _)| key).eq(&sorted[..most]), "{kept:?}");
         }
-    }
-
-    #[wasm_bindgen_test(unsupported = test)]
-    fn parses_a_listing_line() {
-        let texts = ["GET a/b", "HTTP/1.1", "", "app", "10.0.0.1:80", ""];
-        let (kind, ending) = (None, false);
-        let line =
-            ListingLine { began: 7, long_lived: true, status: 200, bytes: 12, texts, kind, ending };
-        let text = "7\t1\t200\t12\tGET a/b\tHTTP/1.1\t\tapp\t10.0.0.1:80\t\t";
-        assert_eq!(ListingLine::parse(text), Some(line.clone()));
-        let with_kind = ListingLine { kind: Some(StreamKind::Grpc), ending: true, ..line };
-        assert_eq!(ListingLine::parse(&format!("{text}grpc\t1\t")), Some(with_kind));
-        assert_eq!(ListingLine::parse("7\t1\t200\t12\tGET a/b"), None);
-        assert_eq!(ListingLine::parse(""), None);
     }
 }

@@ -1,12 +1,8 @@
-//! The texts of the messages between a gate and the counters: one request and one reply.
+//! The text of a counter's reply to a gate, with its listing.
 
-use laststream_drain::counts::{Reply, Request};
+use laststream_drain::counts::Reply;
 
 use crate::shared_text::{parse, to_text};
-
-pub(crate) fn parse_request(message: &[u8]) -> Option<Request> {
-    parse(core::str::from_utf8(message).ok()?)
-}
 
 /// The reply, and a line behind it for each stream of a listing.
 pub(crate) fn reply_to_text(reply: &Reply, listing: Option<&str>) -> String {
@@ -33,7 +29,7 @@ mod tests {
     use laststream_drain::state::Queue;
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{Reply, parse_reply, parse_request, reply_to_text};
+    use super::{Reply, parse_reply, reply_to_text};
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_listing_follows_the_reply() {
@@ -42,6 +38,6 @@ mod tests {
             let text = reply_to_text(&reply, listing.as_deref());
             assert_eq!(parse_reply(text.as_bytes()), Some((reply, listing)));
         }
-        assert_eq!((parse_reply(b"wake"), parse_request(b"\xff")), (None, None));
+        assert_eq!((parse_reply(b"wake"), parse_reply(b"\xff")), (None, None));
     }
 }

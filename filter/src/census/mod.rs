@@ -21,4 +21,4 @@ pub(crate) use counting::CounterFields;
 pub(crate) use index::is_rejected;
 pub(crate) use index::reject;
 pub(crate) use kinds::{KeptKind, StreamKind};
-pub(crate) use listing::{ListedStream, ListingLine, insert_lowest};
+pub(crate) use listing::{ListedStream, insert_lowest};

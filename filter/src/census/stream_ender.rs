@@ -8,8 +8,8 @@ use laststream_drain::timing::{CLOSING_TICK, END_VALID_FOR, OVERDUE_TICK, YOUNG}
 use super::frames::{CLOSE, FRAMES};
 use super::kinds::{Ending, KeptKind, StreamKind};
 use super::listing::{ForEachStream, ListedStream, insert_lowest, response_status};
-use crate::host::{Control, compare_and_set_shared};
-use crate::parse::digits;
+use crate::host::Control;
+use crate::shared_text::{self, parse_or_default};
 
 /// The shared data key of the beginning of the drain that was cancelled last.
 const STOPPED: &str = "laststream.ends_stopped";
@@ -18,19 +18,6 @@ const STOPPED: &str = "laststream.ends_stopped";
 pub(crate) const MOST_ACTIONS: u64 = 64;
 /// The most waiting requests whose response one pass looks at, which takes about 2.5 µs each.
 const MOST_LOOKS: usize = 1_024;
-
-/// The looks of one pass at the responses of waiting requests. Each request keeps the time of its
-/// last look, so a pass continues where the previous one ended, and gates do not disturb each
-/// other.
-#[derive(Debug, Default)]
-struct Looks {
-    /// See [`Order::look_since`]; none if no response matters.
-    since: Option<Moment>,
-    now: Moment,
-    left: usize,
-    /// Requests that the pass should have looked at, but had no looks left for.
-    unseen: u64,
-}
 
 /// The work of a counter after an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,142 +41,122 @@ pub(crate) fn end_streams<S: ListedStream>(
     let now = host.monotonic_time();
     let is_valid = now - request.sent_at < END_VALID_FOR;
     let acts = is_valid && order.count > 0 && !is_stopped(host, order.drain);
-    let wanted = if acts { order.count } else { 0 };
-    let count = wanted.min(*actions);
-    let (mut endable, chosen) = choose(host, &order, request.plain_only, count, now, for_each);
+    let total = if acts { order.count } else { 0 };
+    let count = total.min(*actions);
+    let mut pass = Pass { host, order: &order, now, looks: MOST_LOOKS, unseen: 0 };
+    let (mut streams, mut chosen) = (0, Vec::new());
+    for_each(&mut |context, stream| {
+        if (stream.is_plain() || !request.plain_only) && pass.matches(context, stream) {
+            streams += 1;
+            if stream.kept_kind().is_some_and(|kept| now - kept.began >= YOUNG) {
+                insert_lowest(&mut chosen, count as usize, context.into(), 0);
+            }
+        }
+    });
     let mut has_closing = false;
     if !chosen.is_empty() {
         for_each(&mut |context, stream| {
             if chosen.binary_search(&(context.into(), 0)).is_ok()
-                && let Some(ending) = end(host, context, stream, &order, now)
+                && let Some(ending) = pass.end(context, stream)
             {
-                endable.streams -= 1;
+                streams -= 1;
                 has_closing |= ending != Ending::Ended;
             }
         });
     }
     *actions -= chosen.len() as u64;
     // If fewer were chosen, no more old streams match.
-    let has_rest = wanted > count && chosen.len() as u64 == count;
-    let rest = has_rest.then_some(Order { count: wanted - count, ..order });
-    AfterOrder { endable, has_closing, rest }
+    let has_rest = total > count && chosen.len() as u64 == count;
+    let rest = has_rest.then_some(Order { count: total - count, ..order });
+    AfterOrder { endable: Endable { streams, unseen: pass.unseen }, has_closing, rest }
 }
 
 /// A drain is being cancelled: from now on no counter ends a stream for it, even if it was ordered
 /// to. Two gates can have a drain each, so an order is compared with that drain only.
 pub(crate) fn stop_ends(host: &impl Control, drain: Moment) {
-    compare_and_set_shared(host, STOPPED, &mut |_| Some(format!("{}", drain.0).into_bytes()));
+    shared_text::update(host, STOPPED, &mut |stopped: &mut Option<Moment>| *stopped = Some(drain));
 }
 
 fn is_stopped(host: &impl Control, drain: Moment) -> bool {
-    host.get_shared_data(STOPPED).and_then(|(text, _)| digits(&text)) == Some(drain.0)
+    let text = host.get_shared_data(STOPPED).map(|(text, _)| text);
+    parse_or_default::<Option<Moment>>(text.as_deref()) == Some(drain)
 }
 
-/// Returns the streams that match, and the oldest of them that may be ended now.
-fn choose<S: ListedStream>(
-    host: &impl Control,
-    order: &Order,
-    plain_only: bool,
-    count: u64,
+/// One pass over all streams for an order. Each waiting request keeps the time of the last look at
+/// its response, so a pass continues where the previous one ended, and gates do not disturb each
+/// other.
+struct Pass<'p, H> {
+    host: &'p H,
+    order: &'p Order,
     now: Moment,
-    for_each: ForEachStream<'_, S>,
-) -> (Endable, Vec<(u64, usize)>) {
-    let Order { kinds, look_since, .. } = *order;
-    let needs_response = kinds.contains(StreamKind::Waiting) != kinds.contains(StreamKind::Other);
-    let since = needs_response.then_some(look_since);
-    let mut looks = Looks { since, now, left: MOST_LOOKS, unseen: 0 };
-    let (mut streams, mut chosen) = (0, Vec::new());
-    for_each(&mut |context, stream| {
-        if (stream.is_plain() || !plain_only) && matches(host, context, stream, order, &mut looks) {
-            streams += 1;
-            if is_old(stream, now) {
-                insert_lowest(&mut chosen, count as usize, context.into(), 0);
+    /// How many responses it may still look at.
+    looks: usize,
+    /// Requests that it should have looked at, but had no looks left for.
+    unseen: u64,
+}
+
+impl<H: Control> Pass<'_, H> {
+    /// Whether this stream may be ended. A request whose response no pass has looked at counts as
+    /// waiting.
+    fn matches(&mut self, context: u32, stream: &mut impl ListedStream) -> bool {
+        let Order { kinds, changing, began_before, look_since, .. } = *self.order;
+        let Some(kept) = stream.kept_kind() else { return false };
+        if kept.ending != Ending::No || kept.changing && !changing || kept.began >= began_before {
+            return false;
+        }
+        let needs_look = kinds.contains(StreamKind::Waiting) != kinds.contains(StreamKind::Other)
+            && kept.kind == StreamKind::Waiting
+            && kept.looked_at.is_none_or(|at| at < look_since);
+        if needs_look && self.looks == 0 {
+            self.unseen += 1;
+        } else if needs_look {
+            self.looks -= 1;
+            kept.looked_at = Some(self.now);
+            if self.host.set_effective_context(context) {
+                kept.kind = kept.kind.at_status(response_status(self.host));
             }
         }
-    });
-    (Endable { streams, unseen: looks.unseen }, chosen)
-}
+        kinds.contains(kept.kind)
+    }
 
-/// Whether this stream may be ended. A request whose response no pass has looked at counts as
-/// waiting.
-fn matches<S: ListedStream>(
-    host: &impl Control,
-    context: u32,
-    stream: &mut S,
-    order: &Order,
-    looks: &mut Looks,
-) -> bool {
-    let Order { kinds, changing, began_before, .. } = *order;
-    let Some(kept) = stream.kept_kind() else { return false };
-    if kept.ending != Ending::No || kept.changing && !changing || kept.began >= began_before {
-        return false;
+    /// Ends one stream. Two actions on one stream in one callback crash Envoy, so this is called
+    /// once for each stream.
+    fn end(&self, context: u32, stream: &mut impl ListedStream) -> Option<Ending> {
+        let Self { host, now, .. } = *self;
+        let kept = stream.kept_kind()?;
+        if !host.set_effective_context(context) {
+            return None;
+        }
+        let status = response_status(host);
+        kept.kind = kept.kind.at_status(status);
+        let KeptKind { kind, .. } = *kept;
+        let Order { kinds, retry_after, grace, .. } = *self.order;
+        if !kinds.contains(kind) {
+            return None;
+        }
+        let patient_until = (now + Millis(grace.0 / 2)).0;
+        let ending = if status == 0 {
+            let seconds = format!("{}", jittered(retry_after, context, now.0));
+            host.send_http_response(context, 503, &[("retry-after", &seconds)], BODY);
+            Ending::Ended
+        } else if (kind, status) == (StreamKind::Websocket, SWITCHING_PROTOCOLS)
+            && host.property(FRAMES).is_some()
+            && host.set_property(CLOSE, format!("{patient_until}").as_bytes())
+        {
+            Ending::Closing { until: now + grace }
+        } else {
+            host.reset_stream(context);
+            Ending::Ended
+        };
+        kept.ending = ending;
+        stream.count_eviction(host, kind);
+        Some(ending)
     }
-    let is_unseen = looks.since.is_some_and(|since| kept.looked_at.is_none_or(|at| at < since));
-    if kept.kind == StreamKind::Waiting && is_unseen {
-        look(host, context, kept, looks);
-    }
-    kinds.contains(kept.kind)
-}
-
-/// Looks whether the response has begun, and then changes the kind.
-fn look(host: &impl Control, context: u32, kept: &mut KeptKind, looks: &mut Looks) {
-    if looks.left == 0 {
-        looks.unseen += 1;
-        return;
-    }
-    looks.left -= 1;
-    kept.looked_at = Some(looks.now);
-    if host.set_effective_context(context) {
-        kept.kind = kept.kind.at_status(response_status(host));
-    }
-}
-
-fn is_old<S: ListedStream>(stream: &mut S, now: Moment) -> bool {
-    stream.kept_kind().is_some_and(|kept| now - kept.began >= YOUNG)
 }
 
 /// The status of an accepted upgrade. A refused one is not a WebSocket, so the frame filter does
 /// not close it.
 const SWITCHING_PROTOCOLS: u64 = 101;
-
-/// Ends one stream. Two actions on one stream in one callback crash Envoy, so this is called once
-/// for each stream.
-fn end<S: ListedStream>(
-    host: &impl Control,
-    context: u32,
-    stream: &mut S,
-    order: &Order,
-    now: Moment,
-) -> Option<Ending> {
-    let kept = stream.kept_kind()?;
-    if !host.set_effective_context(context) {
-        return None;
-    }
-    let status = response_status(host);
-    kept.kind = kept.kind.at_status(status);
-    let KeptKind { kind, .. } = *kept;
-    if !order.kinds.contains(kind) {
-        return None;
-    }
-    let Order { retry_after, grace, .. } = *order;
-    let patient_until = (now + Millis(grace.0 / 2)).0;
-    kept.ending = if status == 0 {
-        let seconds = format!("{}", drawn(retry_after, context, now.0));
-        host.send_http_response(context, 503, &[("retry-after", &seconds)], BODY);
-        Ending::Ended
-    } else if (kind, status) == (StreamKind::Websocket, SWITCHING_PROTOCOLS)
-        && host.property(FRAMES).is_some()
-        && host.set_property(CLOSE, format!("{patient_until}").as_bytes())
-    {
-        Ending::Closing { until: now + grace }
-    } else {
-        host.reset_stream(context);
-        Ending::Ended
-    };
-    let ending = kept.ending;
-    stream.count_eviction(host, kind);
-    Some(ending)
-}
 
 const BODY: &str = "the proxy ends soon: send the request again\n";
 
@@ -217,7 +184,7 @@ pub(crate) fn reset_overdue<S: ListedStream>(
 
 /// A number in the range, which differs from stream to stream: clients whose streams end together
 /// must not return together.
-fn drawn([from, to]: [u64; 2], context: u32, now: u64) -> u64 {
+fn jittered([from, to]: [u64; 2], context: u32, now: u64) -> u64 {
     // The finalizer of splitmix64.
     let mut bits = (u64::from(context) << 32 ^ now).wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -4,7 +4,7 @@ use laststream_drain::counts::{Endable, Order, Request};
 use laststream_drain::state::{Kinds, Millis, Moment, Queue, StreamKind};
 use wasm_bindgen_test::wasm_bindgen_test;
 
-use super::{MOST_ACTIONS, MOST_LOOKS, drawn, stop_ends};
+use super::{MOST_ACTIONS, MOST_LOOKS, jittered, stop_ends};
 use crate::census::frames::{CLOSE, FRAMES};
 use crate::census::messages::parse_reply;
 use crate::fake::Fake;
@@ -306,13 +306,13 @@ fn without_kinds_nothing_is_read_or_ended() {
 fn retries_are_spread_over_the_range() {
     let mut counts = [0; 10];
     for context in 0..10_000 {
-        let seconds = drawn([1, 10], context, 7);
+        let seconds = jittered([1, 10], context, 7);
         counts[seconds as usize - 1] += 1;
     }
     assert!(counts.iter().all(|count| (800..1_200).contains(count)), "{counts:?}");
-    assert_eq!(drawn([5, 5], 1, 2), 5);
-    assert_eq!(drawn([9, 5], 1, 2), 9, "never below the range");
-    assert!(drawn([0, u64::MAX], 1, 2) > 0);
+    assert_eq!(jittered([5, 5], 1, 2), 5);
+    assert_eq!(jittered([9, 5], 1, 2), 9, "never below the range");
+    assert!(jittered([0, u64::MAX], 1, 2) > 0);
 }
 
 #[wasm_bindgen_test(unsupported = test)]

@@ -47,11 +47,9 @@ impl Config {
                     .into(),
             );
         }
-        if self
-            .gate
-            .as_ref()
-            .is_some_and(|gate| gate.inbound_only && gate.drain.scopes.contains(&Scope::Gateway))
-        {
+        if self.gate.as_ref().is_some_and(|gate| {
+            gate.wire.begin.inbound_only && gate.drain.scopes.contains(&Scope::Gateway)
+        }) {
             warnings.push("gate.begin.inbound_only: drains nothing on a gateway".into());
         }
         warnings

@@ -9,11 +9,12 @@ use laststream_drain::timing::FIRST_TICK;
 
 use super::shared::Shared;
 use super::stream::Socket;
-use crate::census::frames::{FrameNotice, mark_as_read, remove_frame_filter};
+use crate::census::frames::{mark_as_read, remove_frame_filter};
 use crate::config::tree::{self, Value};
 use crate::config::{Fault, fault};
 use crate::host::{Body, BodyHost, Control, Level};
 use crate::lifecycle::Flow;
+use crate::shared_text::parse_message;
 
 /// A root context: one configuration of the frame filter on one worker.
 #[derive(Debug, Default)]
@@ -74,7 +75,7 @@ impl Root {
         {
             while let Some(message) = host.dequeue(queue) {
                 // The time only grows: a worker's gate may have asked for more than another.
-                let until = FrameNotice::parse(&message).map(|notice| notice.until);
+                let until = parse_message(&message);
                 shared.ends_until.update(|known| known.max(until));
             }
             mark_as_read(host, Queue(queue));

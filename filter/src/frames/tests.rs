@@ -4,9 +4,7 @@ use laststream_drain::state::Moment;
 use wasm_bindgen_test::wasm_bindgen_test;
 
 use super::{HttpStream, Root};
-use crate::census::frames::{
-    CLOSE, FRAMES, FrameNotice, notify_frame_filters, register_frame_filter,
-};
+use crate::census::frames::{CLOSE, FRAMES, notify_frame_filters, register_frame_filter};
 use crate::fake::Fake;
 use crate::host::Body::{self, Request, Response};
 use crate::host::{Control as _, Host as _};
@@ -50,7 +48,7 @@ impl Scene {
     /// Asks for the end of the stream, as a gate and a counter do.
     fn end(&self) {
         let until = self.host.clock.get() + 5_000;
-        notify_frame_filters(&self.host, FrameNotice { until: Moment(until) });
+        notify_frame_filters(&self.host, Moment(until));
         self.root.on_queue_ready(&self.host, QUEUE);
         let patient_until = self.host.clock.get() + 1_000;
         self.host.set_property(CLOSE, format!("{patient_until}").as_bytes());
@@ -255,7 +253,7 @@ fn the_property_is_read_only_while_streams_are_ended() {
 fn only_the_own_queue_is_read() {
     let scene = Scene::websocket();
     let dead = register_frame_filter(&scene.host).expect("a queue");
-    notify_frame_filters(&scene.host, FrameNotice { until: Moment(99_000) });
+    notify_frame_filters(&scene.host, Moment(99_000));
     for queue in [dead.0, QUEUE] {
         scene.root.on_queue_ready(&scene.host, queue);
     }

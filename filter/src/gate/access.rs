@@ -25,8 +25,7 @@ pub const ADDRESS_KEY: &str = "laststream.gate_address";
 /// The conditions under which the gate accepts a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Access<'a> {
-    /// Names that `:authority` may have besides addresses and `localhost`; in lower case, without a
-    /// dot at the end.
+    /// Names that `:authority` may have besides addresses and `localhost`.
     pub(super) hosts: &'a [String],
     pub(super) secret: Secret<'a>,
     /// The local address of the connection, if Envoy has it.
@@ -65,16 +64,16 @@ impl ConnectionProperties {
         let address = state(ADDRESS_KEY)
             .filter(|address| !address.is_empty())
             .or_else(|| host.property("destination\0address"));
-        Self { address, secret: policy.secret_key.as_deref().and_then(state) }
+        Self { address, secret: policy.wire.secret_key.as_deref().and_then(state) }
     }
 
     pub(super) fn access<'a>(&'a self, policy: &'a Policy) -> Access<'a> {
-        let secret = match (&policy.secret, &policy.secret_key) {
+        let secret = match (&policy.wire.secret, &policy.wire.secret_key) {
             (Some(secret), _) => Secret::Known(secret.as_bytes()),
             (None, Some(_)) => Secret::from_state(self.secret.as_deref().unwrap_or_default()),
             (None, None) => Secret::NotConfigured,
         };
-        Access { hosts: &policy.hosts, secret, address: self.address.as_deref() }
+        Access { hosts: &policy.wire.hosts, secret, address: self.address.as_deref() }
     }
 }
 
@@ -170,7 +169,8 @@ fn is_own_host(host: &str, hosts: &[String]) -> bool {
         return !address.is_unspecified();
     }
     let name = host.strip_suffix('.').unwrap_or(host);
-    name.eq_ignore_ascii_case("localhost") || hosts.iter().any(|own| name.eq_ignore_ascii_case(own))
+    let is_name = |own: &String| name.eq_ignore_ascii_case(own.trim_end_matches('.'));
+    name.eq_ignore_ascii_case("localhost") || hosts.iter().any(is_name)
 }
 
 /// The body of a refusal. It does not reveal the state of the gate.

@@ -2,50 +2,48 @@
 
 use laststream_drain::counts::{ALL, GAUGES};
 use laststream_drain::requests::{Call, QUIT};
-use laststream_drain::state::{Finish, Millis};
+use laststream_drain::state::{BeginCall, Finish, Millis};
 
 use super::policy::Policy;
 use crate::host::Control;
 
-/// The receiver of a call.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Target<'t> {
-    cluster: &'t str,
-    method: &'t str,
-    path: &'t str,
-    /// The time limit of the call.
-    patience: Millis,
+/// The cluster, method, path and time limit of a call; none if the configuration has none.
+fn target<'t>(
+    call: &'t Call,
+    Policy { drain, wire }: &'t Policy,
+) -> Option<(&'t str, &'t str, &'t str, Millis)> {
+    let (admin, patience) = (&*drain.admin, drain.patience);
+    Some(match call {
+        Call::Begin => {
+            (admin, "POST", begin_path(wire.begin.call, wire.begin.inbound_only), patience)
+        }
+        Call::Cancel { .. } | Call::UndoAgain => (admin, "POST", "/healthcheck/ok", patience),
+        Call::Finish if drain.finish == Finish::DrainAgent => {
+            (&wire.admin.agent_cluster, "POST", "/drain", patience)
+        }
+        Call::Finish => (admin, "POST", QUIT, patience),
+        Call::Signal { signal, .. } => (admin, "POST", signal.path(), patience),
+        Call::Stats { with_totals, .. } => {
+            let path = if *with_totals { ALL } else { GAUGES };
+            (admin, "GET", path, drain.stats_patience())
+        }
+        Call::App => {
+            let app = wire.app.as_ref()?;
+            (&app.cluster, "GET", &app.path, patience)
+        }
+        Call::Notify { .. } => {
+            let app = wire.notify.as_ref()?;
+            (&app.cluster, "POST", &app.path, Millis(app.timeout_ms))
+        }
+    })
 }
 
-impl<'t> Target<'t> {
-    /// The receiver of this call; none if the configuration has none.
-    pub(super) fn of(call: &'t Call, policy: &'t Policy) -> Option<Self> {
-        let patience = policy.drain.patience;
-        let to_admin =
-            |path| Some(Self { cluster: &policy.drain.admin, method: "POST", path, patience });
-        match call {
-            Call::Begin => to_admin(policy.begin_path()),
-            Call::Cancel { .. } | Call::UndoAgain => to_admin("/healthcheck/ok"),
-            Call::Finish if policy.drain.finish == Finish::DrainAgent => {
-                Some(Self { cluster: &policy.agent, method: "POST", path: "/drain", patience })
-            }
-            Call::Finish => to_admin(QUIT),
-            Call::Signal { signal, .. } => to_admin(signal.path()),
-            Call::Stats { with_totals, .. } => {
-                let path = if *with_totals { ALL } else { GAUGES };
-                let patience = policy.drain.stats_patience();
-                Some(Self { cluster: &policy.drain.admin, method: "GET", path, patience })
-            }
-            Call::App => {
-                let app = policy.app.as_ref()?;
-                Some(Self { cluster: &app.cluster, method: "GET", path: &app.path, patience })
-            }
-            Call::Notify { .. } => {
-                let app = policy.notify.as_ref()?;
-                let patience = Millis(app.timeout_ms);
-                Some(Self { cluster: &app.cluster, method: "POST", path: &app.path, patience })
-            }
-        }
+/// The path of the call that tells clients to leave.
+fn begin_path(call: BeginCall, inbound_only: bool) -> &'static str {
+    match (call, inbound_only) {
+        (BeginCall::FailHealthChecks, _) => "/healthcheck/fail",
+        (_, true) => "/drain_listeners?inboundonly&graceful&skip_exit",
+        (_, false) => "/drain_listeners?graceful&skip_exit",
     }
 }
 
@@ -64,9 +62,7 @@ impl Calls {
     /// Makes a call in the root context, because the HTTP context may end before the answer. False:
     /// Envoy does not know the cluster, or the cluster has no healthy endpoint.
     pub(super) fn send(&mut self, host: &impl Control, call: &Call, policy: &Policy) -> bool {
-        let Some(Target { cluster, method, path, patience }) = Target::of(call, policy) else {
-            return false;
-        };
+        let Some((cluster, method, path, patience)) = target(call, policy) else { return false };
         host.set_effective_context(self.root);
         let number = host.dispatch_http_call(cluster, method, path, patience.0);
         number.map(|number| self.pending.push((number, call.clone()))).is_some()
@@ -78,7 +74,7 @@ impl Calls {
         Some(self.pending.swap_remove(index).1)
     }
 
-    pub(super) fn any(&self, is_such: impl Fn(&Call) -> bool) -> bool {
-        self.pending.iter().any(|(_, call)| is_such(call))
+    pub(super) fn any(&self, predicate: impl Fn(&Call) -> bool) -> bool {
+        self.pending.iter().any(|(_, call)| predicate(call))
     }
 }

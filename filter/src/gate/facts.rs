@@ -2,14 +2,12 @@
 //! index first, then the gauges between two reads of what has begun, and the latch last.
 
 use laststream_drain::counts::{Counts, Facts, Gauges, IndexEntry, ScopeCounts, Tally};
-use laststream_drain::state::Queue;
+use laststream_drain::requests::GateMetric;
 use strum::VariantArray as _;
 
-use super::metrics::Metrics;
-use super::policy::Policy;
 use super::shared::heals;
+use super::shell::Gate;
 use crate::census::index;
-use crate::census::latch::Latch;
 use crate::config::wire::Scope;
 use crate::host::{Control, Metric};
 use crate::shared_text::parse_or_default;
@@ -17,22 +15,11 @@ use crate::shared_text::parse_or_default;
 /// The most reads of the gauges, if streams keep beginning meanwhile.
 const READS: usize = 4;
 
-/// What one worker reads from.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sources<'s> {
-    pub(super) policy: &'s Policy,
-    /// The key of the shared value.
-    pub(super) key: &'s str,
-    pub(super) metrics: &'s Metrics,
-    pub(super) latch: &'s Latch,
-    pub(super) queue: Option<Queue>,
-}
-
-impl Sources<'_> {
+impl Gate {
     /// The facts, and the generation of the shared value.
-    pub(super) fn read(self, host: &impl Control) -> (Facts, Option<u32>) {
+    pub(super) fn read_facts(&self, host: &impl Control) -> (Facts, Option<u32>) {
         let now = host.monotonic_time();
-        let (shared, generation) = host.get_shared_data(self.key).unzip();
+        let (shared, generation) = host.get_shared_data(&self.key).unzip();
         let index = index::entries(host);
         let is_rejected = |scope: &Scope| index::is_rejected(host, *scope);
         let facts = Facts {
@@ -41,8 +28,8 @@ impl Sources<'_> {
             rejected: Scope::VARIANTS.iter().copied().filter(is_rejected).collect(),
             tally: Tally {
                 heals: heals(host),
-                refused: read(host, self.metrics.refused),
-                evictions: read(host, self.metrics.evictions.total),
+                refused: read(host, self.metrics.own(GateMetric::Refused)),
+                evictions: read(host, self.metrics.own(GateMetric::Evictions)),
             },
             counts: self.read_counts(host, &index),
             latch: self.latch.facts(host, self.queue),
@@ -53,7 +40,7 @@ impl Sources<'_> {
     }
 
     /// Reads the metrics of streams; see [`Counts`].
-    fn read_counts(self, host: &impl Control, index: &[IndexEntry]) -> Counts {
+    fn read_counts(&self, host: &impl Control, index: &[IndexEntry]) -> Counts {
         let policy = &self.policy.drain;
         let mut counts = Counts::default();
         for _ in 0..READS {
@@ -76,7 +63,7 @@ impl Sources<'_> {
         counts
     }
 
-    fn read_gauges(self, host: &impl Control, counts: &mut Counts) {
+    fn read_gauges(&self, host: &impl Control, counts: &mut Counts) {
         // A gauge that cannot be read is an error of accounting, and does not count as zero.
         let gauge = |gauge| host.get_metric(gauge).unwrap_or(u64::MAX);
         let scopes = &self.metrics.scopes;

@@ -3,16 +3,16 @@
 use std::sync::OnceLock;
 
 use laststream_drain::counts::{Gauges, IndexEntry};
-use laststream_drain::requests::{ADVICE, Counter, Gauge, Level as DrainLevel};
+use laststream_drain::requests::{ADVICE, GateMetric};
 use strum::VariantArray as _;
 
 use super::CountState;
 use super::shared::HEALS;
 use crate::config::Fault;
 use crate::config::wire::Scope;
-use crate::host::{Control, Kind, Level, Metric, compare_and_set_shared};
+use crate::host::{Control, Kind, Level, Metric};
 use crate::metrics::{self, Evictions, define};
-use crate::parse::digits;
+use crate::shared_text;
 
 #[derive(Debug, Clone)]
 pub(super) struct Metrics {
@@ -24,16 +24,8 @@ pub(super) struct Metrics {
     others: Vec<(Scope, OnceLock<Metric>)>,
     /// One for each [`CountState`]: 1 for the state of the count, otherwise 0.
     count: Vec<Metric>,
-    state: Metric,
-    seconds: Metric,
-    late: Metric,
-    pub(super) refused: Metric,
-    pub(super) heals: Metric,
-    expired: Metric,
-    forced: Metric,
-    deadline: Metric,
-    holding: Metric,
-    pub(super) evictions: Evictions,
+    /// In the order of [`metrics::GATE`].
+    own: [Metric; metrics::GATE.len()],
 }
 
 /// The metrics that streams of one scope write.
@@ -71,8 +63,6 @@ impl Metrics {
                 host.make_visible(*metric);
             }
         }
-        let [state, seconds, late, refused, heals, expired, forced, _evictions, deadline, holding] =
-            own;
         let mut scopes = Vec::new();
         for scope in gate_scopes {
             scopes.push(ScopeMetrics::define(host, *scope)?);
@@ -83,18 +73,10 @@ impl Metrics {
             all_begun: define_all_begun(host)?,
             others: others.map(|scope| (*scope, OnceLock::new())).collect(),
             count: define_count_states(host)?,
-            state,
-            seconds,
-            late,
-            refused,
-            heals,
-            expired,
-            forced,
-            deadline,
-            holding,
-            evictions: Evictions::define(host)?,
+            own,
         };
-        metrics.set(host, Gauge::Deadline, deadline_s);
+        Evictions::define(host)?; // so that they are visible
+        host.record_metric(metrics.own(GateMetric::Deadline), deadline_s);
         Ok(metrics)
     }
 
@@ -116,25 +98,8 @@ impl Metrics {
         )
     }
 
-    pub(super) fn set(&self, host: &impl Control, gauge: Gauge, value: u64) {
-        let gauge = match gauge {
-            Gauge::State => self.state,
-            Gauge::Seconds => self.seconds,
-            Gauge::Late => self.late,
-            Gauge::Holding => self.holding,
-            Gauge::Deadline => self.deadline,
-            Gauge::Count => return self.show_count_state(host, value),
-        };
-        host.record_metric(gauge, value);
-    }
-
-    pub(super) fn increment(&self, host: &impl Control, counter: Counter) {
-        let counter = match counter {
-            Counter::Refused => self.refused,
-            Counter::Expired => self.expired,
-            Counter::Forced => self.forced,
-        };
-        host.increment_metric(counter, 1);
+    pub(super) fn own(&self, metric: GateMetric) -> Metric {
+        self.own[metric as usize]
     }
 
     /// Takes leaked streams from the gauges. No live counter had a stream, and Envoy no request, so
@@ -146,11 +111,11 @@ impl Metrics {
             return true;
         }
         let mut is_own = false;
-        let is_changed = compare_and_set_shared(host, HEALS, &mut |text| {
-            is_own = text.and_then(digits::<u64>).unwrap_or_default() == heals;
-            is_own.then(|| format!("{}", heals + 1).into_bytes())
+        let is_stored = shared_text::update(host, HEALS, &mut |number: &mut u64| {
+            is_own = *number == heals;
+            *number += u64::from(is_own);
         });
-        if !is_own || !is_changed {
+        if !is_own || !is_stored {
             return false;
         }
         for (metrics, leaked) in self.scopes.iter().zip(gauges) {
@@ -161,7 +126,7 @@ impl Metrics {
                 host.increment_metric(metric, (leaked as i64).wrapping_neg());
             }
         }
-        host.increment_metric(self.heals, 1);
+        host.increment_metric(self.own(GateMetric::Heals), 1);
         let streams: i64 = gauges.iter().map(|leaked| leaked.in_flight as i64).sum();
         let line = match streams {
             0.. => format!("{streams} streams were counted by workers' VMs that have died"),
@@ -173,29 +138,21 @@ impl Metrics {
 
     /// Sets the gauges of the count's state. While the counters are being asked, a state that is
     /// shown stays. All workers share the gauges, so another worker may have reported since.
-    fn show_count_state(&self, host: &impl Control, number: u64) {
+    pub(super) fn show_count(&self, host: &impl Control, count: CountState) {
         let gauges = || CountState::VARIANTS.iter().zip(&self.count);
         let is_shown = |gauge| host.get_metric(gauge) == Some(1);
         let is_reported = gauges().any(|(state, gauge)| {
-            (number == CountState::Asking as u64 || *state as u64 == number) && is_shown(*gauge)
+            (count == CountState::Asking || *state == count) && is_shown(*gauge)
         });
         if is_reported {
             return;
         }
         for (state, gauge) in gauges() {
-            host.record_metric(*gauge, (*state as u64 == number).into());
+            host.record_metric(*gauge, (*state == count).into());
         }
-        if number == CountState::Assumed as u64 {
+        if count == CountState::Assumed {
             host.log(Level::Warning, &format!("the count is assumed: {ADVICE}"));
         }
-    }
-}
-
-pub(super) fn level(level: DrainLevel) -> Level {
-    match level {
-        DrainLevel::Info => Level::Info,
-        DrainLevel::Warning => Level::Warning,
-        DrainLevel::Critical => Level::Critical,
     }
 }
 

@@ -5,27 +5,20 @@ use std::sync::Arc;
 use laststream_drain::state::{EndPolicy, Kinds, Millis, Policy as DrainPolicy, StreamKind};
 use laststream_drain::timing::END_SLACK;
 
-use crate::config::wire::{App, BeginCall, End, EndKind, Gate, LongLivedPolicy, Notify};
+use crate::config::wire::{End, EndKind, Gate, LongLivedPolicy};
 
-/// The fields are described in [`crate::config::wire`].
+/// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
     pub(crate) drain: Arc<DrainPolicy>,
-    pub(crate) inbound_only: bool,
-    pub(crate) agent: String,
-    pub(crate) app: Option<App>,
-    pub(crate) notify: Option<Notify>,
-    pub(crate) secret: Option<String>,
-    pub(crate) secret_key: Option<String>,
-    pub(crate) hosts: Vec<String>,
+    /// All of it, as it is written.
+    pub(crate) wire: Gate,
 }
 
 impl Policy {
     pub(crate) fn new(wire: Gate) -> Self {
-        let end = end_policy(&wire);
         let drain = DrainPolicy {
-            end,
-            scopes: wire.scopes,
+            scopes: wire.scopes.clone(),
             quiet: Millis(wire.quiet_ms),
             linger: Millis(wire.linger_ms),
             deadline: Millis(wire.deadline_ms),
@@ -37,32 +30,15 @@ impl Policy {
             long_lived_after: wire.long_lived_after_ms.map(Millis),
             begin: wire.begin.call,
             finish: wire.finish,
-            admin: wire.admin.cluster,
-            ignore: wire.admin.ignore,
-            tunnels: wire.admin.tunnels,
+            admin: wire.admin.cluster.clone(),
+            ignore: wire.admin.ignore.clone(),
+            tunnels: wire.admin.tunnels.clone(),
             waits_for_app: wire.app.is_some(),
             notify_patience: wire.notify.as_ref().map(|notify| Millis(notify.timeout_ms)),
+            end: end_policy(&wire),
             evaluate_every: wire.evaluate_every_ms.map(Millis),
         };
-        Self {
-            drain: Arc::new(drain),
-            inbound_only: wire.begin.inbound_only,
-            agent: wire.admin.agent_cluster,
-            app: wire.app,
-            notify: wire.notify,
-            secret: wire.secret,
-            secret_key: wire.secret_key,
-            hosts: wire.hosts.iter().map(|name| name.trim_end_matches('.').into()).collect(),
-        }
-    }
-
-    /// The path of the call that tells clients to leave.
-    pub(crate) fn begin_path(&self) -> &'static str {
-        match (self.drain.begin, self.inbound_only) {
-            (BeginCall::FailHealthChecks, _) => "/healthcheck/fail",
-            (_, true) => "/drain_listeners?inboundonly&graceful&skip_exit",
-            (_, false) => "/drain_listeners?graceful&skip_exit",
-        }
+        Self { drain: Arc::new(drain), wire }
     }
 }
 

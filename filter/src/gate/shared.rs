@@ -5,7 +5,7 @@ use strum::VariantArray as _;
 
 use crate::config::wire::Scope;
 use crate::host::Control;
-use crate::parse::digits;
+use crate::shared_text::parse_or_default;
 
 /// The number of healed leaks. Only the gate that increments it heals the leak.
 pub(super) const HEALS: &str = "laststream.heals";
@@ -26,5 +26,5 @@ pub(super) fn key_of_this_filter(host: &impl Control, scopes: &[Scope]) -> Strin
 
 /// The number of times that a leaked count was healed.
 pub(super) fn heals(host: &impl Control) -> u64 {
-    host.get_shared_data(HEALS).and_then(|(text, _)| digits(&text)).unwrap_or_default()
+    parse_or_default(host.get_shared_data(HEALS).map(|(text, _)| text).as_deref())
 }

@@ -9,22 +9,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use laststream_drain::Worker;
-use laststream_drain::requests::{
-    Answer, Call, Client, Effect, Effects, Ended, Event, IndexChange, Outcome,
-};
+use laststream_drain::requests::{Answer, Call, Client, Effect, Effects, Ended, Event, Outcome};
 use laststream_drain::state::{CallEnd, FROM_UPSTREAM, Millis, Queue, Shared, StreamNumber};
 use laststream_drain::timing::SHORT_TICK;
 
 use super::access::{ConnectionProperties, access_refusal, browser_refusal, refusal_body};
 use super::calls::Calls;
-use super::facts::Sources;
 use super::grace::longest_drain;
 use super::http::{RequestError, is_of_hook, needs_access, parse_command};
-use super::metrics::{Metrics, level};
+use super::metrics::Metrics;
 use super::policy::Policy;
 use super::replies::{Streams, json, respond, respond_json};
 use super::shared::key_of_this_filter;
-use crate::census::frames::{FrameNotice, notify_frame_filters};
+use crate::census::frames::notify_frame_filters;
 use crate::census::latch::Latch;
 use crate::census::stream_ender::stop_ends;
 use crate::census::{index, messages};
@@ -240,9 +237,7 @@ impl Gate {
     /// handled anew, on the new facts.
     fn handle(&mut self, host: &impl Control, event: &Event) {
         for _ in 0..TRIES {
-            let Self { policy, key, metrics, latch, queue, .. } = &*self;
-            let sources = Sources { policy, key, metrics, latch, queue: *queue };
-            let (facts, generation) = sources.read(host);
+            let (facts, generation) = self.read_facts(host);
             let mut worker = self.worker.clone();
             let effects = worker.on(event.clone(), &facts);
             let is_stored = effects.shared == facts.shared || {
@@ -273,25 +268,24 @@ impl Gate {
             Effect::Ask(queue, request) => {
                 host.enqueue(queue.0, to_text(&request).as_bytes());
             }
-            Effect::NotifyFrames(until) => notify_frame_filters(host, FrameNotice { until }),
+            Effect::NotifyFrames(until) => notify_frame_filters(host, until),
             Effect::CloseLatch | Effect::ExtendLatch | Effect::OpenLatch | Effect::SealLatch => {
                 self.move_latch(host, &effect)
             }
-            Effect::ChangeIndex(IndexChange::Revive, queues) => index::revive(host, &queues),
-            Effect::ChangeIndex(IndexChange::Remove, queues) => {
-                index::remove_from_index(host, &queues)
-            }
+            Effect::Revive(queues) => index::write_off(host, &queues, None),
+            Effect::Forget(queues) => index::remove_from_index(host, &queues),
             Effect::Heal { gauges, heals, write_off } => {
                 if self.metrics.heal(host, &gauges, heals) {
-                    index::write_off(host, &write_off, host.monotonic_time());
+                    index::write_off(host, &write_off, Some(host.monotonic_time()));
                 }
             }
             Effect::StopEnds(began) => stop_ends(host, began),
             Effect::Tick(period) => self.tick = period,
             Effect::Wake => self.wake(host),
-            Effect::Log(severity, line) => host.log(level(severity), &line),
-            Effect::Set(gauge, value) => self.metrics.set(host, gauge, value),
-            Effect::Increment(counter) => self.metrics.increment(host, counter),
+            Effect::Log(level, line) => host.log(level, &line),
+            Effect::Set(gauge, value) => host.record_metric(self.metrics.own(gauge), value),
+            Effect::ShowCount(count) => self.metrics.show_count(host, count),
+            Effect::Increment(counter) => host.increment_metric(self.metrics.own(counter), 1),
         }
     }
 

@@ -6,7 +6,7 @@ use super::status::{Listings, Outcome, Status};
 #[cfg(test)]
 use super::view::View;
 use crate::counts::{Gauges, Request};
-use crate::state::{Millis, Moment, Queue, Shared, StreamNumber};
+use crate::state::{CountState, Millis, Moment, Queue, Shared, StreamNumber};
 
 /// The result of one callback.
 #[derive(Debug, Clone)]
@@ -40,8 +40,10 @@ pub enum Effect {
     OpenLatch,
     /// Close the latch until the process ends.
     SealLatch,
-    /// Change the index of counters.
-    ChangeIndex(IndexChange, Vec<Queue>),
+    /// These counters have replied again: they are no longer written off.
+    Revive(Vec<Queue>),
+    /// Remove these counters from the index.
+    Forget(Vec<Queue>),
     /// Take these streams from the gauges of the gate's scopes, if no other gate has healed a count
     /// since the number of heals was read.
     Heal {
@@ -61,9 +63,11 @@ pub enum Effect {
     /// Write a line to the log.
     Log(Level, String),
     /// Set a gauge.
-    Set(Gauge, u64),
+    Set(GateMetric, u64),
+    /// Show the state of the count.
+    ShowCount(CountState),
     /// Increment a counter.
-    Increment(Counter),
+    Increment(GateMetric),
 }
 
 /// An answer to a request.
@@ -149,15 +153,6 @@ impl Call {
     }
 }
 
-/// A change of the index of counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IndexChange {
-    /// They have replied again.
-    Revive,
-    /// They are forgotten.
-    Remove,
-}
-
 /// The severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
@@ -165,34 +160,33 @@ pub enum Level {
     Info,
     /// The operator should know.
     Warning,
-    /// The operator has forced something.
+    /// Something does not work.
+    Error,
+    /// The operator has forced something, or the VM ends.
     Critical,
 }
 
-/// The gate's gauges.
+/// The gate's metrics, in the order in which the shell defines them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gauge {
-    /// The number of the phase.
+pub enum GateMetric {
+    /// Gauge: the number of the phase.
     State,
-    /// How long the drain has lasted, in seconds.
+    /// Gauge: how long the drain has lasted, in seconds.
     Seconds,
-    /// Streams that began after the drain.
+    /// Gauge: streams that began after the drain.
     Late,
-    /// Streams that hold.
-    Holding,
-    /// The state of the count, by its number.
-    Count,
-    /// The longest drain, in seconds.
-    Deadline,
-}
-
-/// The gate's counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counter {
-    /// Signals that were refused.
+    /// Counter: signals that were refused.
     Refused,
-    /// Drains that ran into their deadline.
+    /// Counter: leaked counts that were healed.
+    Heals,
+    /// Counter: drains that ran into their deadline.
     Expired,
-    /// Gates that an operator opened.
+    /// Counter: gates that an operator opened.
     Forced,
+    /// Counter: streams that were ended.
+    Evictions,
+    /// Gauge: the longest drain, in seconds.
+    Deadline,
+    /// Gauge: streams that hold.
+    Holding,
 }

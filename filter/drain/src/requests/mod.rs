@@ -13,7 +13,7 @@ pub(crate) mod words;
 #[cfg(test)]
 mod decision_tests;
 
-pub use effects::{Answer, Call, Cancelled, Counter, Effect, Effects, Gauge, IndexChange, Level};
+pub use effects::{Answer, Call, Cancelled, Effect, Effects, GateMetric, Level};
 pub use event::{Client, Command, Ended, Event, Hold};
 pub(crate) use schedule::{Schedule, StatsQuery};
 pub(crate) use signals::{LatchedSignal, Origin, Refusal, SignalStep, step_of_held};

@@ -6,8 +6,8 @@ use super::cancelling::{self, IS_FINISHING, STAYS_SEALED, Undo};
 use super::turn::Turn;
 use crate::counts::{Census, EnvoySamples};
 use crate::requests::{
-    Call, Cancelled, Client, Command, Counter, Effect, Event, Gauge, HeldSignal, Hold, Level,
-    Needs, Signal, Waiter, Waiting, WaitsFor,
+    Call, Cancelled, Client, Command, Effect, Event, GateMetric, HeldSignal, Hold, Level, Needs,
+    Signal, Waiter, Waiting, WaitsFor,
 };
 use crate::state::timing::{
     AFTER_DEADLINE, ASKED_FOR_STRANGERS, JUST_ASKED, MOST_CLIENT_WAIT, MOST_READY_WAIT, READY_WAIT,
@@ -83,7 +83,7 @@ impl Apply<'_, '_, '_> {
         let (now, begun) = (self.turn.now(), self.turn.facts.counts.begun_before);
         self.turn.record().force(self.policy, now, begun, why);
         self.turn.show_phase();
-        self.turn.push(Effect::Increment(Counter::Forced));
+        self.turn.push(Effect::Increment(GateMetric::Forced));
         self.turn.log(Level::Critical, format!("the gate was forced open: {why}"));
         self.turn.outcome(stream, 200, "the gate is open");
     }
@@ -101,7 +101,7 @@ impl Apply<'_, '_, '_> {
         let (now, begun) = (self.turn.now(), self.turn.facts.counts.begun_before);
         let longest = self.policy.deadline_within(client.longest_drain);
         if longest < self.policy.deadline {
-            self.turn.push(Effect::Set(Gauge::Deadline, longest.0 / 1_000));
+            self.turn.push(Effect::Set(GateMetric::Deadline, longest.0 / 1_000));
         }
         if self.turn.record().drain(self.policy, now, begun, longest) {
             self.turn.shared.notify = Default::default();

@@ -2,7 +2,7 @@
 
 use super::turn::Turn;
 use crate::requests::words::sentence;
-use crate::requests::{Counter, Effect, Gauge, Level, View};
+use crate::requests::{Effect, GateMetric, Level, View};
 use crate::state::{Phase, Policy};
 
 pub(crate) fn report(policy: &Policy, phase_before: Phase, view: &View, turn: &mut Turn<'_>) {
@@ -10,19 +10,19 @@ pub(crate) fn report(policy: &Policy, phase_before: Phase, view: &View, turn: &m
     let late = record.late_streams(facts.counts.begun());
     let lasted = record.duration(view.now);
     for (gauge, value) in [
-        (Gauge::Late, late),
-        (Gauge::Seconds, lasted.0 / 1_000),
-        (Gauge::Holding, view.observed.holding),
-        (Gauge::Count, view.observed.count as u64),
+        (GateMetric::Late, late),
+        (GateMetric::Seconds, lasted.0 / 1_000),
+        (GateMetric::Holding, view.observed.holding),
     ] {
         turn.push(Effect::Set(gauge, value));
     }
+    turn.push(Effect::ShowCount(view.observed.count));
     if phase_before == record.phase {
         return;
     }
     turn.show_phase();
     if record.phase == Phase::Expired {
-        turn.push(Effect::Increment(Counter::Expired));
+        turn.push(Effect::Increment(GateMetric::Expired));
     }
     let line = match record.phase {
         Phase::Serving => {

@@ -1,7 +1,7 @@
 //! One callback of a worker while it is being decided: the shared value, and the effects so far.
 
 use crate::counts::Facts;
-use crate::requests::{Answer, Call, Effect, Effects, Gauge, Level, Outcome, View};
+use crate::requests::{Answer, Call, Effect, Effects, GateMetric, Level, Outcome, View};
 use crate::state::timing::MOST_ANSWERS;
 use crate::state::{Moment, Phase, Record, Shared, StreamNumber};
 
@@ -67,7 +67,7 @@ impl<'f> Turn<'f> {
 
     pub(crate) fn show_phase(&mut self) {
         let phase = self.shared.record.phase;
-        self.push(Effect::Set(Gauge::State, phase as u64));
+        self.push(Effect::Set(GateMetric::State, phase as u64));
     }
 
     pub(crate) fn seal(&mut self) {

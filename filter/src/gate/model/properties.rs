@@ -66,7 +66,7 @@ fn goal(goal: Goal) -> (&'static str, Condition) {
             let heals = world.shared.data.get("laststream.heals");
             let is_open = world.requests.last().is_some_and(|last| last.status == Some(200));
             let is_over = world.streams.iter().all(|stream| stream.life == Life::Over);
-            heals.is_some_and(|heals| heals == b"2")
+            heals.is_some_and(|heals| heals == b"1 2")
                 && is_open
                 && is_over
                 && world.shared.gauges().all(|gauge| gauge == 0)
