@@ -50,7 +50,7 @@ use crate::requests::{
 use crate::state::timing::{EVALUATION_SLACK, LATCHED_FOR, REPLY_TIMEOUT};
 use crate::state::{Action, CountState, Millis, Moment, Phase, Policy, Shared, Step, StreamNumber};
 use crate::steps::{
-    AppQuery, Apply, EndOrders, LeakWatch, Turn, end_orders, leaks, notify, report,
+    AppQuery, Apply, Callback, EndOrders, LeakWatch, end_orders, leaks, notify, report,
 };
 
 /// The gate of one worker.
@@ -100,123 +100,123 @@ impl Worker {
 
     /// Handles one event. The shell calls this once in each callback.
     pub fn on(&mut self, event: Event, facts: &Facts) -> Effects {
-        let mut turn = Turn::new(facts);
+        let mut callback = Callback::new(facts);
         let view = match event {
             Event::StreamGone(stream) => {
-                self.forget(stream, &mut turn);
+                self.forget(stream, &mut callback);
                 None
             }
             Event::Deleted { ends_envoy } => {
-                turn.shared.pacing.drop_query_of(facts.queue);
+                callback.shared.pacing.drop_query_of(facts.queue);
                 if ends_envoy {
-                    turn.seal();
-                    self.ask_counters(&mut turn);
+                    callback.seal();
+                    self.ask_counters(&mut callback);
                 } else {
-                    turn.push(Effect::OpenLatch);
+                    callback.push(Effect::OpenLatch);
                 }
                 None
             }
             Event::Configured => {
-                turn.show_phase();
-                turn.push(Effect::Tick(self.policy.evaluate_every));
-                self.set_tick(&mut turn);
+                callback.show_phase();
+                callback.push(Effect::Tick(self.policy.evaluate_every));
+                self.set_tick(&mut callback);
                 None
             }
-            event => Some(self.decide(event, &mut turn)),
+            event => Some(self.decide(event, &mut callback)),
         };
-        turn.into_effects(view)
+        callback.into_effects(view)
     }
 
     /// One evaluation, and all that follows from it.
-    fn decide(&mut self, event: Event, turn: &mut Turn<'_>) -> View {
+    fn decide(&mut self, event: Event, callback: &mut Callback<'_>) -> View {
         // A gate that has nothing to do asks nothing, even if a late reply arrives.
         let is_routine = matches!(event, Event::Message | Event::Tick);
-        self.change_index(turn);
-        self.begin_tick(&event, turn);
-        self.apply_to(turn).event(event);
-        self.follow_or_lead(turn);
-        let (view, action) = self.evaluate(turn);
-        self.confirm_signal(&view, turn);
-        self.perform(action, &view, turn);
-        notify::call_when_due(&self.policy, turn);
-        self.answer_waiting(&view, turn);
+        self.change_index(callback);
+        self.begin_tick(&event, callback);
+        self.apply_to(callback).event(event);
+        self.follow_or_lead(callback);
+        let (view, action) = self.evaluate(callback);
+        self.confirm_signal(&view, callback);
+        self.perform(action, &view, callback);
+        notify::call_when_due(&self.policy, callback);
+        self.answer_waiting(&view, callback);
         if self.period.is_some() || !is_routine || self.waiting.any() {
-            self.query(&view, turn);
-            self.ask_counters(turn);
+            self.query(&view, callback);
+            self.ask_counters(callback);
         }
-        self.set_tick(turn);
+        self.set_tick(callback);
         view
     }
 
-    fn change_index(&self, turn: &mut Turn<'_>) {
-        let back = self.census.to_revive(turn.facts);
+    fn change_index(&self, callback: &mut Callback<'_>) {
+        let back = self.census.to_revive(callback.facts);
         if !back.is_empty() {
-            turn.push(Effect::Revive(back));
+            callback.push(Effect::Revive(back));
         }
-        let dead = self.census.to_remove(turn.facts);
+        let dead = self.census.to_remove(callback.facts);
         if !dead.is_empty() {
-            turn.push(Effect::Forget(dead));
+            callback.push(Effect::Forget(dead));
         }
     }
 
     /// On a tick, the counters are asked if this gate needs them, and the latch stays closed. A
     /// gate that serves evaluates for its metrics at intervals: one worker for all, which tick a
     /// little apart.
-    fn begin_tick(&mut self, event: &Event, turn: &mut Turn<'_>) {
+    fn begin_tick(&mut self, event: &Event, callback: &mut Callback<'_>) {
         if *event != Event::Tick {
             return;
         }
-        turn.is_tick = true;
-        turn.wants_round = self.period.is_some() && self.schedule(turn).asks_on_ticks();
-        if turn.facts.latch.is_held {
-            turn.push(Effect::ExtendLatch);
+        callback.is_tick = true;
+        callback.wants_round = self.period.is_some() && self.schedule(callback).asks_on_ticks();
+        if callback.facts.latch.is_held {
+            callback.push(Effect::ExtendLatch);
         }
         let Some(every) = self.policy.evaluate_every.filter(|_| self.period.is_none()) else {
             return;
         };
-        let now = turn.now();
+        let now = callback.now();
         let is_due = |last: Moment| now - last + EVALUATION_SLACK >= every;
-        if turn.shared.evaluated_at.is_none_or(is_due) {
-            turn.shared.evaluated_at = Some(now);
-            self.apply_to(turn).hold_metrics();
+        if callback.shared.evaluated_at.is_none_or(is_due) {
+            callback.shared.evaluated_at = Some(now);
+            self.apply_to(callback).hold_metrics();
         }
     }
 
-    fn apply_to<'w, 't, 'f>(&'w mut self, turn: &'t mut Turn<'f>) -> Apply<'w, 't, 'f> {
+    fn apply_to<'w, 't, 'f>(&'w mut self, callback: &'t mut Callback<'f>) -> Apply<'w, 't, 'f> {
         let Self { policy, census, samples, waiting, app, .. } = self;
-        Apply { policy, census, samples, waiting, app, turn }
+        Apply { policy, census, samples, waiting, app, callback }
     }
 
     /// During a drain one gate asks for all, and another goes on if it is silent.
-    fn follow_or_lead(&self, turn: &mut Turn<'_>) {
-        if turn.shared.record.phase == Phase::Serving {
-            turn.shared.lead = None;
+    fn follow_or_lead(&self, callback: &mut Callback<'_>) {
+        if callback.shared.record.phase == Phase::Serving {
+            callback.shared.lead = None;
         } else {
-            turn.shared.follow_or_lead(turn.facts.queue, turn.now());
+            callback.shared.follow_or_lead(callback.facts.queue, callback.now());
         }
     }
 
     /// Forgets a request that was answered, or whose client has gone.
-    fn forget(&mut self, stream: StreamNumber, turn: &mut Turn<'_>) {
+    fn forget(&mut self, stream: StreamNumber, callback: &mut Callback<'_>) {
         self.waiting.forget(stream);
         if self.latched.take_if(|signal| signal.is_of_stream(stream)).is_some() {
-            turn.push(Effect::OpenLatch);
+            callback.push(Effect::OpenLatch);
         }
     }
 
     /// Observes, and updates the record.
-    fn evaluate(&mut self, turn: &mut Turn<'_>) -> (View, Option<Action>) {
-        let facts = turn.facts;
+    fn evaluate(&mut self, callback: &mut Callback<'_>) -> (View, Option<Action>) {
+        let facts = callback.facts;
         let survey = Survey::new(&self.census, &self.policy, facts, self.samples.round());
         let (policy, samples) = (&*self.policy, &self.samples);
         let sources = Sources { policy, facts, survey: &survey, samples };
-        turn.shared.sums_lack_streams |= samples.lacks_streams(sources.ignorable());
-        let observed = sources.observe(&turn.shared);
-        let phase_before = turn.shared.record.phase;
-        let (reason, action) = turn.record().evaluate(policy, facts.now, &observed);
-        let leads = turn.shared.is_led_by(facts.queue, facts.now);
-        let logs = leads && turn.record().claim_log(facts.now);
-        let shared = &turn.shared;
+        callback.shared.sums_lack_streams |= samples.lacks_streams(sources.ignorable());
+        let observed = sources.observe(&callback.shared);
+        let phase_before = callback.shared.record.phase;
+        let (reason, action) = callback.record().evaluate(policy, facts.now, &observed);
+        let leads = callback.shared.is_led_by(facts.queue, facts.now);
+        let logs = leads && callback.record().claim_log(facts.now);
+        let shared = &callback.shared;
         let notifies = policy.notify_patience.is_some() && shared.record.phase != Phase::Serving;
         let view = View {
             now: facts.now,
@@ -231,9 +231,9 @@ impl Worker {
             survey,
         };
         if logs {
-            turn.log(Level::Info, format!("draining: {}", sentence(&view, policy)));
+            callback.log(Level::Info, format!("draining: {}", sentence(&view, policy)));
         }
-        report::report(policy, phase_before, &view, turn);
+        report::report(policy, phase_before, &view, callback);
         self.leaks.look(&view.observed, !self.waiting.signals.is_empty(), facts.now);
         (view, action)
     }
@@ -245,30 +245,30 @@ impl Worker {
         Some(EndStatus::new(self.policy.end.kinds, left, window, facts.now))
     }
 
-    fn perform(&mut self, action: Option<Action>, view: &View, turn: &mut Turn<'_>) {
+    fn perform(&mut self, action: Option<Action>, view: &View, callback: &mut Callback<'_>) {
         match action {
-            Some(Action::Begin) => turn.call(Call::Begin),
-            Some(Action::Finish) if turn.shared.is_led_by(turn.facts.queue, view.now) => {
+            Some(Action::Begin) => callback.call(Call::Begin),
+            Some(Action::Finish) if callback.shared.is_led_by(callback.facts.queue, view.now) => {
                 // If streams cannot read the latch's gauge, nothing can be sent safely, and the
                 // hook must not wait for it.
-                if self.close_latch(Origin::Finish, turn) == Err(Refusal::LatchUnseen) {
-                    turn.record().finish = Step::Failed;
+                if self.close_latch(Origin::Finish, callback) == Err(Refusal::LatchUnseen) {
+                    callback.record().finish = Step::Failed;
                 }
             }
             Some(Action::Finish) | None => {}
-            Some(Action::Heal) => leaks::heal(&self.samples, &view.survey, turn),
+            Some(Action::Heal) => leaks::heal(&self.samples, &view.survey, callback),
         }
     }
 
     /// Closes the latch, which refuses new streams, and asks for both counts again. A stream is
     /// counted before it checks the latch, and the gate closes the latch before it reads the count,
     /// so one of the two sees the other.
-    fn close_latch(&mut self, origin: Origin, turn: &mut Turn<'_>) -> Result<(), Refusal> {
-        let (latch, pacing, now) = (turn.facts.latch, turn.shared.pacing, turn.now());
+    fn close_latch(&mut self, origin: Origin, callback: &mut Callback<'_>) -> Result<(), Refusal> {
+        let (latch, pacing, now) = (callback.facts.latch, callback.shared.pacing, callback.now());
         if latch.is_rejected {
             return Err(Refusal::LatchUnseen);
         }
-        if turn.facts.queue.is_none() {
+        if callback.facts.queue.is_none() {
             return Err(Refusal::Asking);
         }
         // New streams are refused from here on until Envoy has answered, so the query must begin at
@@ -280,41 +280,41 @@ impl Worker {
             return Err(Refusal::Busy);
         }
         if !latch.is_sealed {
-            turn.push(Effect::CloseLatch);
+            callback.push(Effect::CloseLatch);
         }
         let until = now + (pacing.last_took() * LATCHED_FOR).max(REPLY_TIMEOUT);
         let needs = Needs::next(&self.census, &self.samples);
         self.latched = Some(LatchedSignal { origin, needs, until });
-        turn.wants_round = true;
+        callback.wants_round = true;
         Ok(())
     }
 
     /// Sends the signal behind the latch, if nothing is in flight. No stream can begin meanwhile.
-    fn confirm_signal(&mut self, view: &View, turn: &mut Turn<'_>) {
-        let latch = turn.facts.latch;
+    fn confirm_signal(&mut self, view: &View, callback: &mut Callback<'_>) {
+        let latch = callback.facts.latch;
         let Some(latched) = self.latched.take_if(|signal| signal.is_ready(view, &latch)) else {
             return;
         };
         let step = latched.step(view, &latch);
         match (latched.origin, step) {
             (Origin::Operator(HeldSignal { stream, signal, .. }), SignalStep::Send) => {
-                return turn.call(Call::Signal { stream, signal, is_latched: true });
+                return callback.call(Call::Signal { stream, signal, is_latched: true });
             }
             // Only this record can be the one that is stored: a cancel in between is seen.
             (Origin::Finish, SignalStep::Send) => {
                 let patience = self.policy.patience;
-                if turn.record().finish.send(patience, view.now) {
-                    return turn.call(Call::Finish);
+                if callback.record().finish.send(patience, view.now) {
+                    return callback.call(Call::Finish);
                 }
             }
-            (Origin::Finish, SignalStep::Refuse(_)) => turn.record().finish = Step::Failed,
+            (Origin::Finish, SignalStep::Refuse(_)) => callback.record().finish = Step::Failed,
             (Origin::Operator(held), SignalStep::Refuse(why)) => {
-                self.refuse_signal(held.stream, why, view, turn)
+                self.refuse_signal(held.stream, why, view, callback)
             }
             (Origin::Operator(held), _) => self.try_later(held),
             (Origin::Finish, _) => {}
         }
-        turn.push(Effect::OpenLatch);
+        callback.push(Effect::OpenLatch);
     }
 
     /// Holds a signal until the next answers.
@@ -323,24 +323,24 @@ impl Worker {
         self.waiting.signals.push(HeldSignal { needs, ..held });
     }
 
-    fn try_signal(&mut self, view: &View, held: HeldSignal, turn: &mut Turn<'_>) {
+    fn try_signal(&mut self, view: &View, held: HeldSignal, callback: &mut Callback<'_>) {
         match step_of_held(view, &held, self.latched.is_some()) {
             SignalStep::Send => {
                 let HeldSignal { stream, signal, .. } = held;
-                turn.call(Call::Signal { stream, signal, is_latched: false })
+                callback.call(Call::Signal { stream, signal, is_latched: false })
             }
             SignalStep::Hold => self.waiting.signals.push(held),
             SignalStep::AwaitNext => self.try_later(held),
-            SignalStep::Refuse(why) => self.refuse_signal(held.stream, why, view, turn),
+            SignalStep::Refuse(why) => self.refuse_signal(held.stream, why, view, callback),
             SignalStep::CloseLatch => {
-                match self.close_latch(Origin::Operator(held.clone()), turn) {
+                match self.close_latch(Origin::Operator(held.clone()), callback) {
                     Ok(()) => {}
                     // Untried, so the next query is left to it.
                     Err(Refusal::Busy) if view.now < held.until => {
                         let needs = Needs { query: None, ..held.needs };
                         self.waiting.signals.push(HeldSignal { needs, ..held })
                     }
-                    Err(why) => self.refuse_signal(held.stream, why, view, turn),
+                    Err(why) => self.refuse_signal(held.stream, why, view, callback),
                 }
             }
         }
@@ -351,41 +351,41 @@ impl Worker {
         stream: StreamNumber,
         why: Refusal,
         view: &View,
-        turn: &mut Turn<'_>,
+        callback: &mut Callback<'_>,
     ) {
-        turn.push(Effect::Increment(GateMetric::Refused));
+        callback.push(Effect::Increment(GateMetric::Refused));
         // A leak would refuse signals for ever.
         if why == Refusal::InFlight {
             self.leaks.suspect(&view.observed, view.now);
         }
-        turn.outcome(stream, 503, refusal_in_words(why, view, &self.policy));
+        callback.outcome(stream, 503, refusal_in_words(why, view, &self.policy));
     }
 
     /// Answers each held request that can be answered now, at most 64 in one callback.
-    fn answer_waiting(&mut self, view: &View, turn: &mut Turn<'_>) {
+    fn answer_waiting(&mut self, view: &View, callback: &mut Callback<'_>) {
         self.waiting.refresh_metrics(view.now, |needs| view.has_answers(needs));
         let (answers, decides) = (|waiter: &_| view.answers(waiter), |held: &_| view.decides(held));
-        let (waiters, signals) = self.waiting.take_ready(turn.answers_left(), answers, decides);
-        waiters.into_iter().for_each(|waiter| self.answer(waiter, view, turn));
-        signals.into_iter().for_each(|held| self.try_signal(view, held, turn));
-        if turn.answers_left() == 0 {
-            turn.push(Effect::Wake);
+        let (waiters, signals) = self.waiting.take_ready(callback.answers_left(), answers, decides);
+        waiters.into_iter().for_each(|waiter| self.answer(waiter, view, callback));
+        signals.into_iter().for_each(|held| self.try_signal(view, held, callback));
+        if callback.answers_left() == 0 {
+            callback.push(Effect::Wake);
         }
         if !self.waiting.needs_listing() {
             self.census.forget_listings();
         }
     }
 
-    fn answer(&self, waiter: Waiter, view: &View, turn: &mut Turn<'_>) {
+    fn answer(&self, waiter: Waiter, view: &View, callback: &mut Callback<'_>) {
         let Waiter { stream, needs, .. } = waiter;
         match waiter.waits_for {
             WaitsFor::Counts => {
-                let status = Box::new(Status::new(&self.policy, view, turn.facts));
-                turn.answer(stream, Answer::Status(status));
+                let status = Box::new(Status::new(&self.policy, view, callback.facts));
+                callback.answer(stream, Answer::Status(status));
             }
             WaitsFor::Listing(limit) => {
-                let listings = self.listings(view, needs.round, limit, turn.facts);
-                turn.answer(stream, Answer::Streams(listings));
+                let listings = self.listings(view, needs.round, limit, callback.facts);
+                callback.answer(stream, Answer::Streams(listings));
             }
             WaitsFor::Ready | WaitsFor::Opening => {
                 let is_open = view.proves_open(needs);
@@ -393,7 +393,7 @@ impl Worker {
                     true => NOT_ALL.into(),
                     false => sentence(view, &self.policy),
                 };
-                turn.outcome(stream, if is_open { 200 } else { 503 }, reason);
+                callback.outcome(stream, if is_open { 200 } else { 503 }, reason);
             }
         }
     }
@@ -412,25 +412,25 @@ impl Worker {
         }
     }
 
-    fn schedule<'s>(&'s self, turn: &'s Turn<'_>) -> Schedule<'s> {
-        let facts = turn.facts;
+    fn schedule<'s>(&'s self, callback: &'s Callback<'_>) -> Schedule<'s> {
+        let facts = callback.facts;
         Schedule {
             policy: &self.policy,
-            record: &turn.shared.record,
+            record: &callback.shared.record,
             samples: &self.samples,
             waiting: &self.waiting,
             latched: self.latched.as_ref().map(|signal| signal.needs),
             is_latch_held: facts.latch.is_held,
             is_healing: self.leaks.is_healing(facts.now),
-            leads: turn.shared.is_led_by(facts.queue, facts.now),
+            leads: callback.shared.is_led_by(facts.queue, facts.now),
         }
     }
 
     /// Queries Envoy's own count and the app, if that is due.
-    fn query(&mut self, view: &View, turn: &mut Turn<'_>) {
+    fn query(&mut self, view: &View, callback: &mut Callback<'_>) {
         let (survey, now) = (&view.survey, view.now);
         let with_totals = needs_totals(survey.count_state);
-        let schedule = self.schedule(turn);
+        let schedule = self.schedule(callback);
         let is_due = self.policy.has_admin()
             && match schedule.stats_query(now, survey, with_totals) {
                 StatsQuery::Due => true,
@@ -441,18 +441,18 @@ impl Worker {
             && !self.app.is_running
             && schedule.is_app_query_due(now, self.app.asked_at);
         if is_due {
-            self.query_envoy(survey, with_totals, turn);
+            self.query_envoy(survey, with_totals, callback);
         }
         if asks_app {
             self.app.ask(now);
-            turn.call(Call::App);
+            callback.call(Call::App);
         }
     }
 
-    fn query_envoy(&mut self, survey: &Survey, with_totals: bool, turn: &mut Turn<'_>) {
-        let (facts, at) = (turn.facts, turn.now());
+    fn query_envoy(&mut self, survey: &Survey, with_totals: bool, callback: &mut Callback<'_>) {
+        let (facts, at) = (callback.facts, callback.now());
         let Some(queue) = facts.queue else { return };
-        if !turn.shared.pacing.begin(at, self.policy.stats_patience(), queue) {
+        if !callback.shared.pacing.begin(at, self.policy.stats_patience(), queue) {
             return;
         }
         let (in_flight, begun) = (survey.ignorable, facts.counts.ever_begun);
@@ -464,17 +464,17 @@ impl Worker {
             heals: facts.tally.heals,
             with_totals,
         });
-        turn.call(Call::Stats { query, with_totals });
+        callback.call(Call::Stats { query, with_totals });
     }
 
     /// Asks the counters, if somebody waits for their replies. On a tick the requests carry the
     /// order to end streams.
-    fn ask_counters(&mut self, turn: &mut Turn<'_>) {
-        let facts = turn.facts;
-        if !turn.wants_round {
+    fn ask_counters(&mut self, callback: &mut Callback<'_>) {
+        let facts = callback.facts;
+        if !callback.wants_round {
             return;
         }
-        let schedule = self.schedule(turn);
+        let schedule = self.schedule(callback);
         let request = Request {
             latch_check: schedule.latch_check(facts.latch.is_sealed),
             long_lived_before: schedule.long_lived_before(),
@@ -483,17 +483,19 @@ impl Worker {
             ..Request::default()
         };
         let mut requests = self.census.ask(facts, request);
-        if turn.is_tick {
-            self.ends.order(&self.policy, &self.census, &mut requests, turn);
+        if callback.is_tick {
+            self.ends.order(&self.policy, &self.census, &mut requests, callback);
         }
-        requests.into_iter().for_each(|(queue, request)| turn.push(Effect::Ask(queue, request)));
+        requests
+            .into_iter()
+            .for_each(|(queue, request)| callback.push(Effect::Ask(queue, request)));
     }
 
-    fn set_tick(&mut self, turn: &mut Turn<'_>) {
-        let period = self.schedule(turn).tick_period(turn.now());
+    fn set_tick(&mut self, callback: &mut Callback<'_>) {
+        let period = self.schedule(callback).tick_period(callback.now());
         if period != self.period {
             self.period = period;
-            turn.push(Effect::Tick(period.or(self.policy.evaluate_every)));
+            callback.push(Effect::Tick(period.or(self.policy.evaluate_every)));
         }
     }
 }

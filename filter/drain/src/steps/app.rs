@@ -1,7 +1,7 @@
 //! The state of the app, from the response to a call. The app is gone only if its port refuses
 //! connections; an app that hangs, resets the connection, sends nonsense or answers 503 is there.
 
-use super::turn::Turn;
+use super::callback::Callback;
 use crate::requests::Ended;
 use crate::state::{App, AppReply, CallEnd, Moment, text_after};
 
@@ -18,10 +18,10 @@ impl AppQuery {
     }
 
     /// Shares the answer.
-    pub(super) fn has_answered(&mut self, ended: &Ended, turn: &mut Turn<'_>) {
+    pub(super) fn has_answered(&mut self, ended: &Ended, callback: &mut Callback<'_>) {
         self.is_running = false;
         let state = from_response(ended);
-        turn.shared.app = Some(AppReply { asked_at: self.asked_at, state });
+        callback.shared.app = Some(AppReply { asked_at: self.asked_at, state });
     }
 }
 

@@ -1,8 +1,8 @@
 //! What the end of each call changes.
 
 use super::apply::Apply;
+use super::callback::Callback;
 use super::notify;
-use super::turn::Turn;
 use crate::counts::{AdminFault, Stats};
 use crate::requests::words::NOT_ALL;
 use crate::requests::{Answer, Call, Effect, Ended, Level};
@@ -11,58 +11,60 @@ use crate::steps::cancelling::Undo;
 
 impl Apply<'_, '_, '_> {
     pub(super) fn call_has_ended(&mut self, call: Call, ended: Ended) {
-        let (end, now) = (ended.end, self.turn.now());
+        let (end, now) = (ended.end, self.callback.now());
         let seals = call.ends_envoy() && end.may_have_arrived();
         match call {
             Call::Begin => {
-                let is_undone = self.turn.record().begin_has_ended(end, now);
+                let is_undone = self.callback.record().begin_has_ended(end, now);
                 if is_undone && self.policy.can_undo() {
-                    self.turn.call(Call::UndoAgain); // Envoy may have got it after the undo
+                    self.callback.call(Call::UndoAgain); // Envoy may have got it after the undo
                 }
-                log_failure(end, "the call that makes traffic leave failed", self.turn);
+                log_failure(end, "the call that makes traffic leave failed", self.callback);
             }
-            Call::UndoAgain => self.turn.record().undo_has_ended(self.policy, end, now),
+            Call::UndoAgain => self.callback.record().undo_has_ended(self.policy, end, now),
             Call::Cancel { stream, cancelled } => {
-                self.turn.record().undo_has_ended(self.policy, end, now);
+                self.callback.record().undo_has_ended(self.policy, end, now);
                 let undo = if end.is_success() { Undo::Done } else { Undo::Failed };
                 self.answer_cancelled(stream, &cancelled, undo);
-                let is_serving = self.turn.record().phase == Phase::Serving;
+                let is_serving = self.callback.record().phase == Phase::Serving;
                 if cancelled.may_begin_late && end.is_success() && is_serving {
-                    self.turn.call(Call::UndoAgain);
+                    self.callback.call(Call::UndoAgain);
                 }
             }
             Call::Finish => {
                 // One that may have arrived is not made again: the process may end at any time.
                 let end_of_tries = if seals { CallEnd::Answered(200) } else { end };
-                self.turn.record().finish.record(end_of_tries, now, Millis(0));
-                log_failure(end, "the last call failed", self.turn);
-                if seals { self.turn.seal() } else { self.turn.push(Effect::OpenLatch) }
+                self.callback.record().finish.record(end_of_tries, now, Millis(0));
+                log_failure(end, "the last call failed", self.callback);
+                if seals { self.callback.seal() } else { self.callback.push(Effect::OpenLatch) }
             }
             Call::Signal { stream, is_latched, .. } => {
                 if seals {
-                    self.turn.seal();
+                    self.callback.seal();
                 } else if is_latched {
-                    self.turn.push(Effect::OpenLatch);
+                    self.callback.push(Effect::OpenLatch);
                 }
                 self.answer_signal(stream, is_latched, ended);
             }
             Call::Stats { query, .. } => self.stats_have_arrived(query, &ended),
-            Call::App => self.app.has_answered(&ended, self.turn),
-            Call::Notify { began } => notify::has_ended(began, end, self.turn),
+            Call::App => self.app.has_answered(&ended, self.callback),
+            Call::Notify { began } => notify::has_ended(began, end, self.callback),
         }
     }
 
     fn answer_signal(&mut self, stream: StreamNumber, is_latched: bool, ended: Ended) {
         let Ended { end, body } = ended;
         match end {
-            CallEnd::Answered(status) => self.turn.answer(stream, Answer::FromEnvoy(status, body)),
-            CallEnd::TimedOut => self.turn.answer(stream, Answer::FromEnvoy(504, body)),
+            CallEnd::Answered(status) => {
+                self.callback.answer(stream, Answer::FromEnvoy(status, body))
+            }
+            CallEnd::TimedOut => self.callback.answer(stream, Answer::FromEnvoy(504, body)),
             // The latch had opened, or Envoy does not know the cluster.
             CallEnd::NotSent if is_latched && body.is_empty() => {
-                self.turn.outcome(stream, 503, NOT_ALL)
+                self.callback.outcome(stream, 503, NOT_ALL)
             }
             CallEnd::NotSent | CallEnd::Reset => {
-                self.turn.outcome(stream, 502, "Envoy's admin interface did not answer")
+                self.callback.outcome(stream, 502, "Envoy's admin interface did not answer")
             }
         }
     }
@@ -79,23 +81,23 @@ impl Apply<'_, '_, '_> {
             CallEnd::Reset => Err(AdminFault::Reset),
             CallEnd::NotSent => Err(AdminFault::NotSent),
         };
-        let (now, round) = (self.turn.now(), self.census.round + 1);
+        let (now, round) = (self.callback.now(), self.census.round + 1);
         let began = self.samples.end_query(query, now, round, answer);
-        if let Some((began, owner)) = began.zip(self.turn.facts.queue) {
-            self.turn.shared.pacing.end(began, owner, now, ended.end.is_success());
+        if let Some((began, owner)) = began.zip(self.callback.facts.queue) {
+            self.callback.shared.pacing.end(began, owner, now, ended.end.is_success());
         }
         let total = answer.is_ok().then(|| self.samples.needed_total()).flatten();
         if let Some(total) = total {
-            self.turn.shared.note_total(total);
+            self.callback.shared.note_total(total);
         }
         let is_active = |stats: Stats| stats.active.is_some_and(|active| active > 0);
-        self.turn.wants_round |= total.is_some() || answer.is_ok_and(is_active);
+        self.callback.wants_round |= total.is_some() || answer.is_ok_and(is_active);
     }
 }
 
-fn log_failure(end: CallEnd, line: &str, turn: &mut Turn<'_>) {
+fn log_failure(end: CallEnd, line: &str, callback: &mut Callback<'_>) {
     if !end.is_success() {
-        turn.log(Level::Warning, line);
+        callback.log(Level::Warning, line);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The orders of one worker's gate to end streams.
 
-use super::turn::Turn;
+use super::callback::Callback;
 use crate::counts::{Census, Order, Request};
 use crate::requests::{Effect, Level};
 use crate::state::timing::{END_ASK_INTERVAL, END_INTERVAL, NOTICE_INTERVAL, YOUNG};
@@ -32,17 +32,17 @@ impl EndOrders {
         policy: &Policy,
         census: &Census,
         requests: &mut [(Queue, Request)],
-        turn: &mut Turn<'_>,
+        callback: &mut Callback<'_>,
     ) {
-        let (facts, now) = (turn.facts, turn.now());
-        let Some(window) = window(policy, &turn.shared) else { return };
+        let (facts, now) = (callback.facts, callback.now());
+        let Some(window) = window(policy, &callback.shared) else { return };
         if now < window.from || now - self.ordered_at < END_INTERVAL {
             return;
         }
         self.ordered_at = now;
         let survey = census.end_survey(facts, &policy.scopes);
-        let drain = turn.shared.record.began;
-        let mut ends = turn.shared.ends;
+        let drain = callback.shared.record.began;
+        let mut ends = callback.shared.ends;
         let is_first = ends.begin(drain);
         let count = match survey.is_known() {
             true => ends.claim(now, window, survey.endable, survey.most()),
@@ -67,21 +67,21 @@ impl EndOrders {
         };
         let sent = census.put_order(facts, &policy.scopes, order, requests);
         ends.give_back(count.saturating_sub(sent));
-        turn.shared.ends = ends;
-        self.notify_frames(policy, turn);
+        callback.shared.ends = ends;
+        self.notify_frames(policy, callback);
         if is_first {
             let (kinds, over) = (policy.end.kinds.names(), (window.to - now).0);
             let line = format!("the gate ends streams from now on: {kinds}; over {over} ms");
-            turn.log(Level::Warning, line);
+            callback.log(Level::Warning, line);
         }
     }
 
-    fn notify_frames(&mut self, policy: &Policy, turn: &mut Turn<'_>) {
-        let (now, end) = (turn.now(), &policy.end);
+    fn notify_frames(&mut self, policy: &Policy, callback: &mut Callback<'_>) {
+        let (now, end) = (callback.now(), &policy.end);
         let is_due = now - self.noticed_at >= NOTICE_INTERVAL;
         if end.kinds.contains(StreamKind::Websocket) && is_due {
             self.noticed_at = now;
-            turn.push(Effect::NotifyFrames(now + NOTICE_INTERVAL * 2 + end.grace));
+            callback.push(Effect::NotifyFrames(now + NOTICE_INTERVAL * 2 + end.grace));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Leaked counts: streams of VMs that died, and gauges that cannot be true.
 
-use super::turn::Turn;
+use super::callback::Callback;
 use crate::counts::{BeforeQuery, EnvoySamples, Survey};
 use crate::requests::Effect;
 use crate::state::timing::HEALING_LASTS;
@@ -43,8 +43,8 @@ impl LeakWatch {
 /// counter must have replied zero after Envoy did, and none of the gate's scopes may have
 /// counted a stream since the gauges were read; otherwise a gauge may show a stream that is in
 /// flight.
-pub(crate) fn heal(samples: &EnvoySamples, survey: &Survey, turn: &mut Turn<'_>) {
-    let facts = turn.facts;
+pub(crate) fn heal(samples: &EnvoySamples, survey: &Survey, callback: &mut Callback<'_>) {
+    let facts = callback.facts;
     let is_leaked = |before: &&BeforeQuery| {
         survey.completed_round >= samples.round()
             && facts.counts.ever_begun.own == before.ignorable.begun.own
@@ -53,6 +53,6 @@ pub(crate) fn heal(samples: &EnvoySamples, survey: &Survey, turn: &mut Turn<'_>)
     };
     if let Some(before) = samples.leaked(facts.now).filter(is_leaked) {
         let (gauges, heals) = (before.gauges.clone(), before.heals);
-        turn.push(Effect::Heal { gauges, heals, write_off: survey.lost.clone() });
+        callback.push(Effect::Heal { gauges, heals, write_off: survey.lost.clone() });
     }
 }

@@ -1,28 +1,28 @@
 //! The call that tells the app that the drain has begun. The drain does not wait for it.
 
-use super::turn::Turn;
+use super::callback::Callback;
 use crate::requests::{Call, Level};
 use crate::state::timing::NOTIFY_PAUSE;
 use crate::state::{CallEnd, Moment, Phase, Policy};
 
 /// Makes the call, if it is due and no other worker makes it.
-pub(crate) fn call_when_due(policy: &Policy, turn: &mut Turn<'_>) {
+pub(crate) fn call_when_due(policy: &Policy, callback: &mut Callback<'_>) {
     let Some(patience) = policy.notify_patience else { return };
-    let (now, began) = (turn.now(), turn.shared.record.began);
-    let is_due = turn.shared.record.phase == Phase::Draining && now >= began + policy.delay;
-    if is_due && turn.shared.notify.send(patience, now) {
-        turn.call(Call::Notify { began });
+    let (now, began) = (callback.now(), callback.shared.record.began);
+    let is_due = callback.shared.record.phase == Phase::Draining && now >= began + policy.delay;
+    if is_due && callback.shared.notify.send(patience, now) {
+        callback.call(Call::Notify { began });
     }
 }
 
-pub(crate) fn has_ended(began: Moment, end: CallEnd, turn: &mut Turn<'_>) {
+pub(crate) fn has_ended(began: Moment, end: CallEnd, callback: &mut Callback<'_>) {
     let is_told = matches!(end, CallEnd::Answered(200..300));
-    if turn.shared.record.began == began {
+    if callback.shared.record.began == began {
         let end = if is_told { CallEnd::Answered(200) } else { end };
-        turn.shared.notify.record(end, turn.now(), NOTIFY_PAUSE);
+        callback.shared.notify.record(end, callback.now(), NOTIFY_PAUSE);
     }
     match is_told {
-        true => turn.log(Level::Info, "the app was told that the drain has begun"),
-        false => turn.log(Level::Warning, "the call that tells the app of the drain failed"),
+        true => callback.log(Level::Info, "the app was told that the drain has begun"),
+        false => callback.log(Level::Warning, "the call that tells the app of the drain failed"),
     }
 }

@@ -1,12 +1,17 @@
 //! What the metrics and the log show of an evaluation.
 
-use super::turn::Turn;
+use super::callback::Callback;
 use crate::requests::words::sentence;
 use crate::requests::{Effect, GateMetric, Level, View};
 use crate::state::{Phase, Policy};
 
-pub(crate) fn report(policy: &Policy, phase_before: Phase, view: &View, turn: &mut Turn<'_>) {
-    let (record, facts) = (&view.record, turn.facts);
+pub(crate) fn report(
+    policy: &Policy,
+    phase_before: Phase,
+    view: &View,
+    callback: &mut Callback<'_>,
+) {
+    let (record, facts) = (&view.record, callback.facts);
     let late = record.late_streams(facts.counts.begun());
     let lasted = record.duration(view.now);
     for (gauge, value) in [
@@ -14,15 +19,15 @@ pub(crate) fn report(policy: &Policy, phase_before: Phase, view: &View, turn: &m
         (GateMetric::Seconds, lasted.0 / 1_000),
         (GateMetric::Holding, view.observed.holding),
     ] {
-        turn.push(Effect::Set(gauge, value));
+        callback.push(Effect::Set(gauge, value));
     }
-    turn.push(Effect::ShowCount(view.observed.count));
+    callback.push(Effect::ShowCount(view.observed.count));
     if phase_before == record.phase {
         return;
     }
-    turn.show_phase();
+    callback.show_phase();
     if record.phase == Phase::Expired {
-        turn.push(Effect::Increment(GateMetric::Expired));
+        callback.push(Effect::Increment(GateMetric::Expired));
     }
     let line = match record.phase {
         Phase::Serving => {
@@ -30,7 +35,7 @@ pub(crate) fn report(policy: &Policy, phase_before: Phase, view: &View, turn: &m
         }
         Phase::Draining => format!("the drain goes on: {}", sentence(view, policy)),
         open => {
-            let ends = turn.shared.ends;
+            let ends = callback.shared.ends;
             let ended = match ends.ordered {
                 ordered if ends.began == Some(record.began) && ordered > 0 => {
                     format!("; the gate ended {ordered} streams at most")
@@ -40,5 +45,5 @@ pub(crate) fn report(policy: &Policy, phase_before: Phase, view: &View, turn: &m
             format!("the drain ends: {open} after {} ms; {late} streams came late{ended}", lasted.0)
         }
     };
-    turn.log(Level::Warning, line);
+    callback.log(Level::Warning, line);
 }

@@ -6,7 +6,7 @@ use crate::state::timing::MOST_ANSWERS;
 use crate::state::{Moment, Phase, Record, Shared, StreamNumber};
 
 #[derive(Debug)]
-pub(crate) struct Turn<'f> {
+pub(crate) struct Callback<'f> {
     pub(crate) facts: &'f Facts,
     pub(crate) shared: Shared,
     /// Whether the counters are asked at the end.
@@ -17,7 +17,7 @@ pub(crate) struct Turn<'f> {
     answers: u64,
 }
 
-impl<'f> Turn<'f> {
+impl<'f> Callback<'f> {
     pub(crate) fn new(facts: &'f Facts) -> Self {
         Self {
             facts,
