@@ -9,7 +9,7 @@
 //! | [`counts`] | the counters' replies, Envoy's own count, and both together |
 //! | [`requests`] | what the gate is asked, holds, answers and does next |
 //! | `steps` | the single steps of a callback |
-//! | `sim` | a shell for tests |
+//! | `sim` | a shell for tests, and what clients expect |
 //!
 //! The loop of a shell, here with [`sim::Sim`] in place of Envoy: a stop hook is held until the
 //! stream in flight has ended and stayed ended.
@@ -41,6 +41,8 @@
 //! let answered_at = answered_at.expect("the gate opens");
 //! assert!(answered_at >= Millis(2_500) && answered_at < Millis(2_600), "{answered_at:?}");
 //! ```
+
+#![deny(missing_docs)]
 
 pub mod counts;
 mod protocol;

@@ -10,6 +10,7 @@ use crate::counts::{Facts, Reply};
 use crate::requests::{
     Answer, Call, Client, Command, Effect, Effects, Ended, Event, Hold, QUIT, Signal,
 };
+use crate::sim::expected::{is_open_anyway, wrong_opening};
 use crate::sim::{COUNTER, Sim, entry};
 use crate::state::timing::{MOST_ANSWERS, QUERY_INTERVAL, SHORT_TICK};
 use crate::state::{
@@ -270,16 +271,16 @@ impl World {
     fn check_answer(&self, command: &Command, answer: &Answer, facts: &Facts, effects: &Effects) {
         let asks = matches!(command, Command::Ready(_) | Command::PreStop(_));
         let is_open = matches!(answer, Answer::Outcome(200, _));
-        if !asks || !is_open || effects.shared.record.phase.is_unconditionally_open() {
+        let record = &effects.shared.record;
+        if !asks || !is_open || is_open_anyway(record.phase) {
             return;
         }
         let observed = effects.view.as_ref().expect("an evaluation").observed;
         let is_believed = matches!(observed.count, CountState::Exact | CountState::Assumed);
-        assert_eq!(effects.shared.record.phase, Phase::Drained);
-        assert!(
-            !is_believed || facts.counts.scopes[0].gauges.in_flight == 0,
-            "200 at {observed:?}"
-        );
+        let in_flight = facts.counts.scopes[0].gauges.in_flight;
+        let (waiting, lasted) = (if is_believed { in_flight } else { 0 }, facts.now - record.began);
+        let wrong = wrong_opening(record.phase, waiting, lasted, self.policy.deadline);
+        assert_eq!(wrong, None, "200 at {observed:?}");
         assert!(matches!(observed.envoy, EnvoyCount::Holds(0)), "200 at {observed:?}");
     }
 
@@ -287,7 +288,7 @@ impl World {
     fn check_call(&self, call: &Call, facts: &Facts, effects: &Effects) {
         match call {
             Call::Signal { is_latched: false, signal, .. } => {
-                let is_open = effects.shared.record.phase.is_unconditionally_open();
+                let is_open = is_open_anyway(effects.shared.record.phase);
                 return assert!(is_open || !signal.ends_envoy(), "a signal without the latch");
             }
             _ if !call.needs_latch() => return,

@@ -1,6 +1,8 @@
 //! A shell for tests. It reads the facts from its own fields, stores the shared value, keeps the
 //! latch, and leaves it to the test when counters reply and calls end.
 
+pub mod expected;
+
 use std::sync::Arc;
 
 use crate::Worker;

@@ -1,7 +1,8 @@
 //! Envoy's admin interface: how its calls are served, how they fail, and its statistics.
 
+use laststream_drain::sim::expected;
+
 use super::setup::{Fault, Setup};
-use super::shared::is_signal;
 use super::step::Action;
 use super::worker::{Callback, gate_of};
 use super::world::{Life, World};
@@ -38,7 +39,7 @@ impl World {
             Fault::Foreign => (Some(200), "<html>downstream_rq_active: 0</html>"),
         };
         call.ended = Some((status, body.into()));
-        let is_lost = fault == Fault::Unavailable && is_signal(&call.path);
+        let is_lost = fault == Fault::Unavailable && expected::signal(&call.path).is_some();
         if is_lost {
             self.signals.retain(|signal| signal.number != number);
         }

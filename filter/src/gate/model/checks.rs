@@ -1,13 +1,13 @@
 //! Checks after each step: answers, signals, records and times.
 
+use laststream_drain::sim::expected::{self, gates_of, is_open_anyway};
 use laststream_drain::state::Step;
 use laststream_drain::timing::{AFTER_DEADLINE, DEAD_AFTER, LATCH_LEASE};
 
 use super::setup::{OPEN_FOR, RequestPlan, Setup};
 use super::shared::{Call, Event};
 use super::worker::gate_of;
-use super::world::{Life, Signal, Violation, World, is_open_anyway};
-use crate::config::wire::Scope;
+use super::world::{Life, Signal, Violation, World};
 use crate::gate::Phase;
 
 impl World {
@@ -22,10 +22,8 @@ impl World {
                 if plan.cancels() && self.record(plan.gate).phase == Phase::Serving {
                     self.note_cancelled(setup, plan.gate, tells);
                 }
-                if status != 200
-                    || !plan.asks_for_opening()
-                    || is_open_anyway(self.record(plan.gate).phase)
-                {
+                let phase = self.record(plan.gate).phase;
+                if status != 200 || !plan.asks_for_opening() || is_open_anyway(phase) {
                     return;
                 }
                 if holding > self.standing_still(setup, plan.gate) {
@@ -82,19 +80,18 @@ impl World {
         else {
             return;
         };
-        let ends_envoy = call.path == "/quitquitquit";
+        let Some(signal) = expected::signal(&call.path) else { return };
         let is_its = |plan: &RequestPlan| plan.path == call.path && plan.worker == call.worker;
         let is_last_call = !setup.requests.iter().any(|plan| plan.path == call.path);
         let mut asked = setup.requests.iter().zip(&self.requests);
         let is_confirmed = !setup.exports
             || is_last_call && self.notes[gate].is_confirmed
             || asked.any(|(plan, state)| is_its(plan) && state.is_confirmed);
-        // The end of the process cuts the streams of all scopes.
-        let mut cut = setup.gates.iter().enumerate().filter(|(own, _)| ends_envoy || *own == gate);
-        let is_cut = |(own, scope): (usize, &Scope)| {
-            self.counted(setup, *scope) || own != gate && self.orphaned(setup, *scope)
+        let is_cut = |other: usize| {
+            let scope = setup.gates[other];
+            self.counted(setup, scope) || other != gate && self.orphaned(setup, scope)
         };
-        if cut.any(is_cut) {
+        if gates_of(&signal, gate, setup.gates.len()).any(is_cut) {
             self.report(Violation::PassedWithCounted);
         } else if !is_confirmed {
             self.report(Violation::PassedWithUncounted);
@@ -105,7 +102,7 @@ impl World {
         }
         self.has_passed = true;
         let latched_until = self.shared.clock + LATCH_LEASE.0 / 2;
-        self.signals.push(Signal { number, ends_envoy, latched_until });
+        self.signals.push(Signal { number, ends_envoy: signal.ends_envoy(), latched_until });
     }
 
     /// Whether another worker makes this call, too.

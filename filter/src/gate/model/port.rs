@@ -6,11 +6,11 @@ use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use laststream_drain::sim::expected;
 use laststream_drain::state::Moment;
 
 use super::shared::{
-    Call, Event, Queue, Response, Shared, TRACKED, is_excluded, is_signal, metric_index,
-    scope_of_in_flight,
+    Call, Event, Queue, Response, Shared, TRACKED, is_excluded, metric_index, scope_of_in_flight,
 };
 use crate::host::{Control, Host, Kind, Level, Metric};
 
@@ -293,7 +293,7 @@ impl Control for Port<'_> {
             let number = shared.calls_made;
             let Caller { worker, root, .. } = self.caller;
             shared.calls.push(Call { number, worker, root, path: path.into(), ended: None });
-            if is_signal(path) {
+            if expected::signal(path).is_some() {
                 shared.events.push(Event::Passed { number, root });
             }
             number.into()

@@ -43,11 +43,6 @@ pub(super) fn is_excluded(metric: Metric) -> bool {
     (metric.0 as usize) > 3 * Scope::VARIANTS.len()
 }
 
-/// Whether a call is a signal, which may only be sent when nothing is in flight.
-pub(super) fn is_signal(path: &str) -> bool {
-    path == "/quitquitquit" || path == "/drain_listeners"
-}
-
 /// An event that is checked as soon as it happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Event {

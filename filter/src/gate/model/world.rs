@@ -11,7 +11,6 @@ use super::setup::{Kind, Setup};
 use super::shared::{Response, Shared};
 use super::worker::{Callback, Outcome, Running, Worker, gate_of, headers};
 use crate::config::wire::Scope;
-use crate::gate::Phase;
 use crate::shared_text;
 use crate::stream::Counted;
 
@@ -139,12 +138,6 @@ impl PartialEq for World {
         };
         digest(self) == digest(other)
     }
-}
-
-/// Whether the gate is open whatever is in flight. This does not use [`Phase`]'s own method, which
-/// may be wrong.
-pub(super) fn is_open_anyway(phase: Phase) -> bool {
-    matches!(phase, Phase::Expired | Phase::Forced)
 }
 
 fn counts(counted: Counted) -> bool {

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use laststream_drain::sim::expected;
 use tokio::time::Instant;
 
 use super::view::{Id, View};
@@ -78,26 +79,22 @@ impl Signals {
 
     pub(super) fn judge(&self, view: &View, method: &str, path: &str) -> CallHandling {
         let now = Instant::now();
-        let quits = path.starts_with("/quitquitquit");
-        let is_signal = quits || path.starts_with("/drain_listeners") && !path.contains("graceful");
         if method != "POST" {
             *locked(&self.queried) = Some(now);
             let fault = locked(&self.fault).filter(|(_, until)| now < *until);
             return fault.map_or(CallHandling::Forward, |(fault, _)| CallHandling::Fault(fault));
-        } else if !is_signal {
-            return CallHandling::Forward;
         }
+        let Some(signal) = expected::signal(path) else { return CallHandling::Forward };
         let asked = locked(&self.asked).clone().filter(|(_, asked)| asked == path);
-        // A quit ends the streams of both gates.
         let gates = match asked {
-            Some((gate, _)) if !quits => gate..gate + 1,
-            _ => 0..2,
+            Some((gate, _)) => expected::gates_of(&signal, gate, 2),
+            None => 0..2,
         };
         let queried = locked(&self.queried).unwrap_or(now);
         let waiting = gates.flat_map(|gate| view.waiting_since_query(gate, now, queried)).collect();
         let is_last_call = asked.is_none();
         locked(&self.passes).push(Pass { path: path.into(), at: now, waiting, is_last_call });
-        if quits && self.may_quit.load(Ordering::SeqCst) {
+        if signal.ends_envoy() && self.may_quit.load(Ordering::SeqCst) {
             CallHandling::Forward
         } else if is_last_call {
             CallHandling::Fault(AdminFault::Unavailable(LAST_CALL_TAKES))

@@ -1,5 +1,7 @@
 //! The invariants after each action, judged by the knowledge of the clients and the upstream.
 
+use laststream_drain::sim::expected::{self, wrong_opening};
+use laststream_drain::state::{Millis, Phase};
 use tokio::time::{Instant, sleep_until};
 
 use super::admin::{LAST_CALL_TAKES, Pass};
@@ -19,7 +21,7 @@ const MOST: u64 = i64::MAX as u64;
 
 /// States in which streams in flight do not matter.
 pub(super) fn lets_all_go(state: &str) -> bool {
-    matches!(state, "expired" | "forced")
+    expected::phase(state).is_some_and(expected::is_open_anyway)
 }
 
 /// Checks an answer of 200 to the request that was sent at `asked`: no client waits, or the
@@ -32,31 +34,25 @@ pub(super) async fn opened(
     answer: &Value,
 ) -> Outcome {
     let waiting = world.view.waiting(gate, asked);
-    match answer["state"].as_str().unwrap_or_default() {
-        "drained" => {
-            let left = still_open(world, &waiting, Instant::now()).await;
-            ensure!(
-                left.is_empty(),
-                "gate {gate}: GET {path} answered {answer} while clients wait: {}",
-                world.view.describe(&left)
-            );
-        }
-        "expired" => {
-            let lasted = Instant::now() - world.gates[gate].served;
-            ensure!(
-                lasted + NOISE >= world.plan.deadline,
-                "gate {gate}: expired {lasted:?} after it has served: {answer}"
-            );
-        }
-        "forced" => {
-            let since = world.gates[gate].forced.map(|at| asked.saturating_duration_since(at));
-            ensure!(
-                since.is_some_and(|since| since < OPEN + MARGIN),
-                "gate {gate}: forced {since:?} ago: {answer}"
-            );
-        }
-        other => bail!("gate {gate}: GET {path} answered 200 in the state {other:?}: {answer}"),
-    }
+    let phase = answer["state"].as_str().and_then(expected::phase).unwrap_or_default();
+    let left = match phase {
+        Phase::Drained => still_open(world, &waiting, Instant::now()).await,
+        _ => waiting,
+    };
+    let millis = |time: Duration| u64::try_from(time.as_millis()).map(Millis);
+    let (lasted, deadline) = (Instant::now() - world.gates[gate].served, world.plan.deadline);
+    let wrong = wrong_opening(phase, left.len() as u64, millis(lasted + NOISE)?, millis(deadline)?);
+    ensure!(
+        wrong.is_none(),
+        "gate {gate}: GET {path} answered {answer}, {lasted:?} after it has served, but {}: {}",
+        wrong.unwrap_or_default(),
+        world.view.describe(&left)
+    );
+    let since = world.gates[gate].forced.map(|at| asked.saturating_duration_since(at));
+    ensure!(
+        phase != Phase::Forced || since.is_some_and(|since| since < OPEN + MARGIN),
+        "gate {gate}: forced {since:?} ago: {answer}"
+    );
     Ok(())
 }
 
