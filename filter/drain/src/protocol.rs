@@ -149,13 +149,13 @@ impl Worker {
     }
 
     fn change_index(&self, callback: &mut Callback<'_>) {
-        let back = self.census.to_revive(callback.facts);
-        if !back.is_empty() {
-            callback.push(Effect::Revive(back));
+        let queues = self.census.to_revive(callback.facts);
+        if !queues.is_empty() {
+            callback.push(Effect::Revive(queues));
         }
-        let dead = self.census.to_remove(callback.facts);
-        if !dead.is_empty() {
-            callback.push(Effect::Forget(dead));
+        let queues = self.census.to_remove(callback.facts);
+        if !queues.is_empty() {
+            callback.push(Effect::Forget(queues));
         }
     }
 
@@ -241,8 +241,8 @@ impl Worker {
     fn end_status(&self, shared: &Shared, facts: &Facts) -> Option<EndStatus> {
         let window = end_orders::window(&self.policy, shared)?;
         let survey = self.census.end_survey(facts, &self.policy.scopes);
-        let left = (survey.answered > 0).then_some(survey.endable);
-        Some(EndStatus::new(self.policy.end.kinds, left, window, facts.now))
+        let streams = (survey.answered > 0).then_some(survey.endable);
+        Some(EndStatus::new(self.policy.end.kinds, streams, window, facts.now))
     }
 
     fn perform(&mut self, action: Option<Action>, view: &View, callback: &mut Callback<'_>) {

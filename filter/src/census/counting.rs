@@ -132,7 +132,7 @@ impl Counter {
             self.long_lived_before.set(Some(moment));
             listing::mark_long_lived(host, for_each, moment);
         }
-        let after = request
+        let outcome = request
             .order
             .map(|order| stream_ender::end_streams(host, order, &request, actions, for_each));
         let reply = Reply {
@@ -142,7 +142,7 @@ impl Counter {
             excluded: self.excluded.get(),
             round: request.round,
             requested_at: request.sent_at,
-            endable: after.map(|after| after.endable),
+            endable: outcome.map(|outcome| outcome.endable),
         };
         let Request { list_limit, plain_only, .. } = request;
         let listing =
@@ -150,16 +150,16 @@ impl Counter {
         let text = reply_to_text(&reply, listing.as_deref());
         host.enqueue(request.reply_to.0, text.as_bytes());
         self.forget_removed(host, queue, request);
-        let Some(after) = after else { return false };
+        let Some(outcome) = outcome else { return false };
         // Setting the period again would postpone the next tick.
-        if after.has_closing && !self.has_closing.replace(true) {
+        if outcome.has_closing && !self.has_closing.replace(true) {
             host.set_tick_period(CLOSING_TICK.0 as u32);
         }
-        if let Some(rest) = after.rest {
+        if let Some(rest) = outcome.rest {
             let rest = Request { order: Some(rest), list_limit: 0, ..request };
             host.enqueue(queue.0, to_text(&rest).as_bytes());
         }
-        after.rest.is_some()
+        outcome.rest.is_some()
     }
 }
 

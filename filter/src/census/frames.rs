@@ -49,10 +49,10 @@ pub(crate) fn remove_frame_filter(host: &impl Control, queue: Queue) {
 /// gate has removed it, because its worker was not running for long.
 pub(crate) fn mark_as_read(host: &impl Control, queue: Queue) {
     shared_text::update(host, INDEX, &mut |entries: &mut Vec<Entry>| {
-        let read = Entry { queue, unread: 0, since: None };
-        match entries.iter_mut().find(|entry| entry.queue == queue) {
-            Some(entry) => *entry = read,
-            None => entries.push(read),
+        let entry = Entry { queue, unread: 0, since: None };
+        match entries.iter_mut().find(|other| other.queue == queue) {
+            Some(other) => *other = entry,
+            None => entries.push(entry),
         }
     });
 }

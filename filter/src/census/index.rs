@@ -78,8 +78,8 @@ pub(crate) fn is_rejected(host: &impl Control, scope: Scope) -> bool {
 }
 
 fn contains_scope(text: &[u8], scope: Scope) -> bool {
-    let own: &str = scope.into();
-    core::str::from_utf8(text).unwrap_or_default().lines().any(|name| name == own)
+    let word: &str = scope.into();
+    core::str::from_utf8(text).unwrap_or_default().lines().any(|line| line == word)
 }
 
 /// Registers a queue under a number that no other root context has.

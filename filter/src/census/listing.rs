@@ -60,22 +60,22 @@ pub(crate) fn oldest<S: ListedStream>(
     limit: usize,
     plain_only: bool,
 ) -> String {
-    let mut chosen = Vec::new();
+    let mut contexts = Vec::new();
     for_each(&mut |context, stream| {
         if stream.is_plain() || !plain_only && stream.is_long_lived() {
-            insert_lowest(&mut chosen, limit, context.into(), 0);
+            insert_lowest(&mut contexts, limit, context.into(), 0);
         }
     });
     // Only for the chosen streams: a Wasm memory never shrinks, and there may be many streams.
-    let mut listed = vec![(false, None, None); chosen.len()];
+    let mut records = vec![(false, None, None); contexts.len()];
     for_each(&mut |context, stream| {
-        let index = chosen.binary_search(&(context.into(), 0)).ok();
-        if let Some(known) = index.and_then(|index| listed.get_mut(index)) {
-            *known = (stream.is_long_lived(), stream.began(), stream.kept_kind().copied());
+        let index = contexts.binary_search(&(context.into(), 0)).ok();
+        if let Some(record) = index.and_then(|index| records.get_mut(index)) {
+            *record = (stream.is_long_lived(), stream.began(), stream.kept_kind().copied());
         }
     });
     let mut lines = String::new();
-    for ((context, _), (long_lived, began, kept)) in chosen.into_iter().zip(listed) {
+    for ((context, _), (long_lived, began, kept)) in contexts.into_iter().zip(records) {
         let long_lived = u8::from(long_lived);
         host.set_effective_context(context as u32);
         let began = began.unwrap_or_else(|| began_by_envoy(host)).0;

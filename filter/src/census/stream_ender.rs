@@ -48,7 +48,7 @@ pub(crate) fn end_streams<S: ListedStream>(
     for_each(&mut |context, stream| {
         if (stream.is_plain() || !request.plain_only) && pass.matches(context, stream) {
             streams += 1;
-            if stream.kept_kind().is_some_and(|kept| now - kept.began >= YOUNG) {
+            if stream.kept_kind().is_some_and(|record| now - record.began >= YOUNG) {
                 insert_lowest(&mut chosen, count as usize, context.into(), 0);
             }
         }
@@ -100,36 +100,39 @@ impl<H: Control> Pass<'_, H> {
     /// waiting.
     fn matches(&mut self, context: u32, stream: &mut impl ListedStream) -> bool {
         let Order { kinds, changing, began_before, look_since, .. } = *self.order;
-        let Some(kept) = stream.kept_kind() else { return false };
-        if kept.ending != Ending::No || kept.changing && !changing || kept.began >= began_before {
+        let Some(record) = stream.kept_kind() else { return false };
+        if record.ending != Ending::No
+            || record.changing && !changing
+            || record.began >= began_before
+        {
             return false;
         }
         let needs_look = kinds.contains(StreamKind::Waiting) != kinds.contains(StreamKind::Other)
-            && kept.kind == StreamKind::Waiting
-            && kept.looked_at.is_none_or(|at| at < look_since);
+            && record.kind == StreamKind::Waiting
+            && record.looked_at.is_none_or(|at| at < look_since);
         if needs_look && self.looks == 0 {
             self.unseen += 1;
         } else if needs_look {
             self.looks -= 1;
-            kept.looked_at = Some(self.now);
+            record.looked_at = Some(self.now);
             if self.host.set_effective_context(context) {
-                kept.kind = kept.kind.at_status(response_status(self.host));
+                record.kind = record.kind.at_status(response_status(self.host));
             }
         }
-        kinds.contains(kept.kind)
+        kinds.contains(record.kind)
     }
 
     /// Ends one stream. Two actions on one stream in one callback crash Envoy, so this is called
     /// once for each stream.
     fn end(&self, context: u32, stream: &mut impl ListedStream) -> Option<Ending> {
         let Self { host, now, .. } = *self;
-        let kept = stream.kept_kind()?;
+        let record = stream.kept_kind()?;
         if !host.set_effective_context(context) {
             return None;
         }
         let status = response_status(host);
-        kept.kind = kept.kind.at_status(status);
-        let KeptKind { kind, .. } = *kept;
+        record.kind = record.kind.at_status(status);
+        let KeptKind { kind, .. } = *record;
         let Order { kinds, retry_after, grace, .. } = *self.order;
         if !kinds.contains(kind) {
             return None;
@@ -148,7 +151,7 @@ impl<H: Control> Pass<'_, H> {
             host.reset_stream(context);
             Ending::Ended
         };
-        kept.ending = ending;
+        record.ending = ending;
         stream.count_eviction(host, kind);
         Some(ending)
     }
@@ -167,15 +170,15 @@ pub(crate) fn reset_overdue<S: ListedStream>(
 ) -> Option<u32> {
     let (now, mut actions, mut next) = (host.monotonic_time(), MOST_ACTIONS, None);
     for_each(&mut |context, stream| {
-        let Some(kept) = stream.kept_kind() else { return };
-        let Ending::Closing { until } = kept.ending else { return };
+        let Some(record) = stream.kept_kind() else { return };
+        let Ending::Closing { until } = record.ending else { return };
         if now < until {
             next = next.or(Some(CLOSING_TICK.0 as u32));
         } else if actions == 0 {
             next = Some(OVERDUE_TICK.0 as u32);
         } else {
             actions -= 1;
-            kept.ending = Ending::Ended;
+            record.ending = Ending::Ended;
             host.reset_stream(context);
         }
     });

@@ -26,10 +26,10 @@ impl Policy {
         headers: Headers<'e>,
         mut write: impl FnMut(Edit<'e>),
     ) -> Verdict {
-        let mut changed = false;
+        let mut is_changed = false;
         if let Some(scheme) = target {
-            changed = !holds(headers, FORWARDED_PROTO, scheme.name());
-            if changed {
+            is_changed = !holds(headers, FORWARDED_PROTO, scheme.name());
+            if is_changed {
                 write(Edit::Set(FORWARDED_PROTO, scheme.name().as_bytes()));
             }
         }
@@ -43,7 +43,7 @@ impl Policy {
         }
         self.strip(finding, headers, write);
         match finding {
-            Finding::Known(_) if changed => Verdict::Overridden,
+            Finding::Known(_) if is_changed => Verdict::Overridden,
             Finding::Known(_) => Verdict::Kept,
             Finding::Silent => Verdict::Silent,
             Finding::Conflicting => Verdict::Conflicting,
@@ -67,12 +67,12 @@ impl Policy {
     fn strip<'e>(&self, finding: Finding, headers: Headers<'e>, mut write: impl FnMut(Edit<'e>)) {
         // With a destination port, every header is the client's.
         let is_clients = self.reads_destination || finding == Finding::Untrusted;
-        let all = self.strip.untrusted && is_clients;
-        if !all && !self.strip.twins {
+        let strips_all = self.strip.untrusted && is_clients;
+        if !strips_all && !self.strip.twins {
             return;
         }
         for (name, _) in headers.iter() {
-            if self.is_forgeable(name, all) {
+            if self.is_forgeable(name, strips_all) {
                 write(Edit::Remove(name));
             }
         }

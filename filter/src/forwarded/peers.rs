@@ -96,14 +96,14 @@ impl Peers {
         let addresses = |range: &IpNet| {
             1_u128.checked_shl((range.max_prefix_len() - range.prefix_len()).into()).unwrap_or(0)
         };
-        let all = |v4| {
+        let size = |v4| {
             self.ranges
                 .iter()
                 .filter(|range| range.addr().is_ipv4() == v4)
                 .map(addresses)
                 .reduce(u128::wrapping_add)
         };
-        all(true) == Some(1 << 32) || all(false) == Some(0) // 2^128 wraps around
+        size(true) == Some(1 << 32) || size(false) == Some(0) // 2^128 wraps around
     }
 
     /// Whether no range is in it.
@@ -114,8 +114,8 @@ impl Peers {
     /// Whether the address is in any of the ranges.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        let after = self.ranges.partition_point(|range| range.network() <= address);
-        after
+        let index = self.ranges.partition_point(|range| range.network() <= address);
+        index
             .checked_sub(1)
             .and_then(|index| self.ranges.get(index))
             .is_some_and(|range| range.contains(&address))

@@ -28,8 +28,8 @@ impl Gate {
             rejected: Scope::VARIANTS.iter().copied().filter(is_rejected).collect(),
             tally: Tally {
                 heals: heals(host),
-                refused: read(host, self.metrics.own(GateMetric::Refused)),
-                evictions: read(host, self.metrics.own(GateMetric::Evictions)),
+                refused: read(host, self.metrics.of(GateMetric::Refused)),
+                evictions: read(host, self.metrics.of(GateMetric::Evictions)),
             },
             counts: self.read_counts(host, &index),
             latch: self.latch.facts(host, self.queue),
@@ -55,8 +55,8 @@ impl Gate {
             sum(self.metrics.others(host, index).map(|gauge| read(host, gauge)));
         for (scope, counter) in &self.metrics.all_begun {
             let is_own = policy.scopes.contains(scope);
-            let begun = &mut counts.ever_begun;
-            let side = if is_own { &mut begun.own } else { &mut begun.others };
+            let sides = &mut counts.ever_begun;
+            let side = if is_own { &mut sides.own } else { &mut sides.others };
             *side = side.saturating_add(read(host, *counter));
         }
         counts.read_at = host.monotonic_time();

@@ -25,7 +25,7 @@ pub(super) struct Metrics {
     /// One for each [`CountState`]: 1 for the state of the count, otherwise 0.
     count: Vec<Metric>,
     /// In the order of [`metrics::GATE`].
-    own: [Metric; metrics::GATE.len()],
+    gate: [Metric; metrics::GATE.len()],
 }
 
 /// The metrics that streams of one scope write.
@@ -56,8 +56,8 @@ impl Metrics {
         gate_scopes: &[Scope],
         deadline_s: u64,
     ) -> Result<Self, Fault> {
-        let mut own = [Metric(0); metrics::GATE.len()];
-        for (metric, (kind, name)) in own.iter_mut().zip(&metrics::GATE) {
+        let mut gate = [Metric(0); metrics::GATE.len()];
+        for (metric, (kind, name)) in gate.iter_mut().zip(&metrics::GATE) {
             *metric = define(host, *kind, (*name).into())?;
             if *kind == Kind::Counter {
                 host.make_visible(*metric);
@@ -73,10 +73,10 @@ impl Metrics {
             all_begun: define_all_begun(host)?,
             others: others.map(|scope| (*scope, OnceLock::new())).collect(),
             count: define_count_states(host)?,
-            own,
+            gate,
         };
         Evictions::define(host)?; // so that they are visible
-        host.record_metric(metrics.own(GateMetric::Deadline), deadline_s);
+        host.record_metric(metrics.of(GateMetric::Deadline), deadline_s);
         Ok(metrics)
     }
 
@@ -98,8 +98,8 @@ impl Metrics {
         )
     }
 
-    pub(super) fn own(&self, metric: GateMetric) -> Metric {
-        self.own[metric as usize]
+    pub(super) fn of(&self, metric: GateMetric) -> Metric {
+        self.gate[metric as usize]
     }
 
     /// Takes leaked streams from the gauges. No live counter had a stream, and Envoy no request, so
@@ -126,7 +126,7 @@ impl Metrics {
                 host.increment_metric(metric, (leaked as i64).wrapping_neg());
             }
         }
-        host.increment_metric(self.own(GateMetric::Heals), 1);
+        host.increment_metric(self.of(GateMetric::Heals), 1);
         let streams: i64 = gauges.iter().map(|leaked| leaked.in_flight as i64).sum();
         let line = match streams {
             0.. => format!("{streams} streams were counted by workers' VMs that have died"),

@@ -50,14 +50,14 @@ pub(crate) fn end_policy(gate: &Gate) -> EndPolicy {
     let grace = Millis(end.websocket_grace_ms);
     let closing = if kinds.contains(StreamKind::Websocket) { grace } else { Millis(0) };
     let over = Millis(end.over_ms);
-    let before = over.min(Millis(gate.deadline_ms) - delay);
+    let start = over.min(Millis(gate.deadline_ms) - delay);
     EndPolicy {
         kinds,
         changing: end.changing,
         retry_after: [end.retry_after_s.from, end.retry_after_s.to],
         grace,
         over,
-        before_deadline: end.before_deadline_ms.map_or(before, Millis),
+        before_deadline: end.before_deadline_ms.map_or(start, Millis),
         at_age: end.at_age_ms.map(Millis),
         reserve: Millis(gate.quiet_ms.max(gate.linger_ms)) + closing + END_SLACK,
         delay,

@@ -283,9 +283,9 @@ impl Gate {
             Effect::Tick(period) => self.tick = period,
             Effect::Wake => self.wake(host),
             Effect::Log(level, line) => host.log(level, &line),
-            Effect::Set(gauge, value) => host.record_metric(self.metrics.own(gauge), value),
+            Effect::Set(gauge, value) => host.record_metric(self.metrics.of(gauge), value),
             Effect::ShowCount(count) => self.metrics.show_count(host, count),
-            Effect::Increment(counter) => host.increment_metric(self.metrics.own(counter), 1),
+            Effect::Increment(counter) => host.increment_metric(self.metrics.of(counter), 1),
         }
     }
 

@@ -129,20 +129,21 @@ pub(crate) struct Census {
     /// The last round of requests.
     pub(crate) round: u64,
     asked_at: Moment,
-    known: Vec<(Queue, KnownCounter)>,
+    counters: Vec<(Queue, KnownCounter)>,
 }
 
 impl Census {
     pub(crate) fn find(&self, queue: Queue) -> Option<&KnownCounter> {
-        self.known.iter().find(|(other, _)| *other == queue).map(|(_, known)| known)
+        self.counters.iter().find(|(other, _)| *other == queue).map(|(_, counter)| counter)
     }
 
     fn find_or_insert(&mut self, queue: Queue) -> &mut KnownCounter {
-        let index = self.known.iter().position(|(other, _)| *other == queue).unwrap_or_else(|| {
-            self.known.push((queue, KnownCounter::default()));
-            self.known.len() - 1
-        });
-        &mut self.known[index].1
+        let index =
+            self.counters.iter().position(|(other, _)| *other == queue).unwrap_or_else(|| {
+                self.counters.push((queue, KnownCounter::default()));
+                self.counters.len() - 1
+            });
+        &mut self.counters[index].1
     }
 
     /// How long ago the last round began.
@@ -154,23 +155,24 @@ impl Census {
     /// reply. Until then nothing is decided, but on ticks.
     pub(crate) fn receive(&mut self, now: Moment, replies: Vec<(Reply, Option<String>)>) -> bool {
         for (reply, listing) in replies {
-            let known = self.find_or_insert(reply.queue);
-            (known.awaited, known.unread) = (None, 0);
-            (known.replied_at, known.last_reply) = (Some(now), reply);
+            let counter = self.find_or_insert(reply.queue);
+            (counter.awaited, counter.unread) = (None, 0);
+            (counter.replied_at, counter.last_reply) = (Some(now), reply);
             if let Some(listing) = listing {
-                known.listing = Some((reply.round, listing));
+                counter.listing = Some((reply.round, listing));
             }
             if let Some(endable) = reply.endable {
-                known.endable = Some((now, endable));
+                counter.endable = Some((now, endable));
             }
         }
-        self.known.iter().all(|(_, known)| known.awaited.is_none() || known.is_dead(now))
+        self.counters.iter().all(|(_, counter)| counter.awaited.is_none() || counter.is_dead(now))
     }
 
     /// The counters that were written off and have replied since.
     pub(crate) fn to_revive(&self, facts: &Facts) -> Vec<Queue> {
-        let is_back =
-            |entry: &&IndexEntry| self.find(entry.queue).is_some_and(|known| known.is_back(entry));
+        let is_back = |entry: &&IndexEntry| {
+            self.find(entry.queue).is_some_and(|counter| counter.is_back(entry))
+        };
         facts.index.iter().filter(is_back).map(|entry| entry.queue).collect()
     }
 
@@ -179,15 +181,15 @@ impl Census {
         let Some(reply_to) = facts.queue else { return Vec::new() };
         self.round += 1;
         self.asked_at = facts.now;
-        self.known.retain(|(queue, _)| facts.index.iter().any(|entry| entry.queue == *queue));
+        self.counters.retain(|(queue, _)| facts.index.iter().any(|entry| entry.queue == *queue));
         let (now, busy) = (facts.now, facts.shared.pacing.busy(facts.now));
         let request = Request { reply_to, round: self.round, sent_at: now, ..request };
         let mut requests = Vec::new();
         for entry in &facts.index {
-            let known = self.find_or_insert(entry.queue);
-            known.awaited = known.awaited.or(Some(AwaitedReply { since: now, busy }));
-            if known.unread < MOST_UNREAD {
-                known.unread += 1;
+            let counter = self.find_or_insert(entry.queue);
+            counter.awaited = counter.awaited.or(Some(AwaitedReply { since: now, busy }));
+            if counter.unread < MOST_UNREAD {
+                counter.unread += 1;
                 requests.push((entry.queue, request));
             }
         }
@@ -206,14 +208,16 @@ impl Census {
     ) -> u64 {
         let is_own = |queue: Queue| counting(facts, scopes).any(|entry| entry.queue == queue);
         let endable = |queue: Queue| {
-            self.find(queue).and_then(|known| known.endable(facts.now)).map_or(0, |own| own.streams)
+            self.find(queue)
+                .and_then(|counter| counter.endable(facts.now))
+                .map_or(0, |endable| endable.streams)
         };
         let total: u64 = counting(facts, scopes).map(|entry| endable(entry.queue)).sum();
         let (mut passed, mut sent) = (0_u64, 0);
         for (queue, request) in requests.iter_mut().filter(|(queue, _)| is_own(*queue)) {
-            let before = share(passed, order.count, total);
+            let start = share(passed, order.count, total);
             passed = passed.saturating_add(endable(*queue));
-            let part = share(passed, order.count, total).saturating_sub(before);
+            let part = share(passed, order.count, total).saturating_sub(start);
             let count = part.min(endable(*queue)).min(MOST_ORDERED);
             request.order = Some(Order { count, ..order });
             sent += count;
@@ -226,7 +230,8 @@ impl Census {
         let mut survey = EndSurvey::default();
         for entry in counting(facts, scopes) {
             survey.asked += 1;
-            if let Some(endable) = self.find(entry.queue).and_then(|known| known.endable(facts.now))
+            if let Some(endable) =
+                self.find(entry.queue).and_then(|counter| counter.endable(facts.now))
             {
                 survey.answered += 1;
                 survey.endable = survey.endable.saturating_add(endable.streams);
@@ -264,29 +269,29 @@ impl Census {
 
     /// Forgets the listings, once no request waits for them.
     pub(crate) fn forget_listings(&mut self) {
-        self.known.iter_mut().for_each(|(_, known)| known.listing = None);
+        self.counters.iter_mut().for_each(|(_, counter)| counter.listing = None);
     }
 
     /// The dead counters that leave the index: those that are forgotten, and the oldest of too
     /// many.
     pub(crate) fn to_remove(&self, facts: &Facts) -> Vec<Queue> {
         let is_dead = |entry: &&IndexEntry| {
-            self.find(entry.queue).is_some_and(|known| known.is_dead(facts.now))
+            self.find(entry.queue).is_some_and(|counter| counter.is_dead(facts.now))
         };
         // The index is in the order in which the counters have begun.
-        let dead: Vec<&IndexEntry> = facts.index.iter().filter(is_dead).collect();
-        let mut surplus = (dead.len() as u64).saturating_sub(MOST_DEAD);
+        let entries: Vec<&IndexEntry> = facts.index.iter().filter(is_dead).collect();
+        let mut surplus = (entries.len() as u64).saturating_sub(MOST_DEAD);
         let is_forgotten = |entry: &IndexEntry| {
             entry.written_off.is_some_and(|then| facts.now - then >= FORGOTTEN_AFTER)
         };
-        let mut removed = Vec::new();
-        for entry in dead {
+        let mut queues = Vec::new();
+        for entry in entries {
             if surplus > 0 || is_forgotten(entry) {
-                removed.push(entry.queue);
+                queues.push(entry.queue);
             }
             surplus = surplus.saturating_sub(1);
         }
-        removed
+        queues
     }
 }
 

@@ -30,12 +30,12 @@ impl Sources<'_> {
         };
         let envoy = self.envoy_count(shared.sums_lack_streams);
         let known_by_envoy = policy.has_admin().then(|| samples.known_until());
-        let known = [survey.alive_until, known_by_envoy, app.map(|reply| reply.asked_at)];
+        let moments = [survey.alive_until, known_by_envoy, app.map(|reply| reply.asked_at)];
         let may_have_uncounted = self.may_have_uncounted_streams();
         Observation {
             count: combine_counts(survey.count_state, holding, envoy, may_have_uncounted),
             may_revive: survey.may_revive,
-            known_until: known.into_iter().flatten().min().unwrap_or(facts.now),
+            known_until: moments.into_iter().flatten().min().unwrap_or(facts.now),
             holding,
             in_flight: survey.in_flight,
             others_in_flight: self.others_in_flight(envoy),
@@ -96,8 +96,8 @@ impl Sources<'_> {
         let is_old = |since: Moment| facts.now - since >= policy.assumed_after;
         // There is one counter for each worker and the main thread. A VM that has never entered the
         // index may be dead.
-        let each = samples.workers().unwrap_or(0) + 1;
-        let is_missing = survey.counters < each.saturating_mul(policy.scopes.len() as u64);
+        let counters = samples.workers().unwrap_or(0) + 1;
+        let is_missing = survey.counters < counters.saturating_mul(policy.scopes.len() as u64);
         let stats = samples.stats(facts.now);
         let is_draining = stats.and_then(|stats| stats.draining).unwrap_or(0) > 0;
         !survey.counting_since.is_some_and(is_old) || is_missing || is_draining

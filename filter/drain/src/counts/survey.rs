@@ -76,19 +76,19 @@ impl Survey {
         let mut survey = Self { completed_round: census.round, ..Self::default() };
         let mut by_liveness = ByLiveness::default();
         for entry in &facts.index {
-            let known = census.find(entry.queue).unwrap_or(&unknown);
-            let liveness = known.liveness(entry, now, busy);
+            let counter = census.find(entry.queue).unwrap_or(&unknown);
+            let liveness = counter.liveness(entry, now, busy);
             let is_own = policy.scopes.contains(&entry.scope);
             if liveness == Liveness::Fresh {
-                survey.add(is_own, entry, &known.last_reply, policy, sampled_before);
+                survey.add(is_own, entry, &counter.last_reply, policy, sampled_before);
             }
             if !matches!(liveness, Liveness::Dead | Liveness::WrittenOff) {
-                survey.await_reply(known, now);
+                survey.await_reply(counter, now);
             }
             if is_own {
-                survey.add_liveness(liveness, entry, known, &mut by_liveness);
+                survey.add_liveness(liveness, entry, counter, &mut by_liveness);
             } else {
-                let streams = known.streams(liveness);
+                let streams = counter.streams(liveness);
                 survey.others_died |= streams.is_none();
                 survey.others_in_flight += streams.unwrap_or_default();
             }
@@ -97,9 +97,9 @@ impl Survey {
         survey
     }
 
-    fn await_reply(&mut self, known: &KnownCounter, now: Moment) {
-        self.completed_round = self.completed_round.min(known.last_reply.round);
-        if let Some(silence) = known.silence(now).filter(|silence| *silence >= TICK) {
+    fn await_reply(&mut self, counter: &KnownCounter, now: Moment) {
+        self.completed_round = self.completed_round.min(counter.last_reply.round);
+        if let Some(silence) = counter.silence(now).filter(|silence| *silence >= TICK) {
             self.silent = (self.silent.0 + 1, self.silent.1.max(silence));
         }
     }
@@ -110,7 +110,7 @@ impl Survey {
         &mut self,
         liveness: Liveness,
         entry: &IndexEntry,
-        known: &KnownCounter,
+        counter: &KnownCounter,
         by_liveness: &mut ByLiveness,
     ) {
         if matches!(liveness, Liveness::Fresh | Liveness::Pending) {
@@ -122,8 +122,9 @@ impl Survey {
             self.may_revive |= liveness == Liveness::Late;
         }
         if !matches!(liveness, Liveness::Dead | Liveness::WrittenOff) {
-            let own = known.last_reply.requested_at;
-            self.alive_until = Some(self.alive_until.map_or(own, |until| until.min(own)));
+            let requested_at = counter.last_reply.requested_at;
+            self.alive_until =
+                Some(self.alive_until.map_or(requested_at, |until| until.min(requested_at)));
         }
     }
 

@@ -178,12 +178,12 @@ pub struct Listings {
 impl ScopeStatus {
     /// A gauge below zero is never shown.
     fn new(counts: &ScopeCounts) -> Self {
-        let shown = |number: u64| if i64::try_from(number).is_ok() { number } else { 0 };
+        let non_negative = |number: u64| if i64::try_from(number).is_ok() { number } else { 0 };
         Self {
             scope: counts.scope,
-            in_flight: shown(counts.gauges.in_flight),
-            long_lived: shown(counts.gauges.long_lived),
-            begun: shown(counts.begun),
+            in_flight: non_negative(counts.gauges.in_flight),
+            long_lived: non_negative(counts.gauges.long_lived),
+            begun: non_negative(counts.begun),
         }
     }
 }

@@ -123,10 +123,10 @@ impl Waiting {
         answers: impl Fn(&Waiter) -> bool,
         decides: impl Fn(&HeldSignal) -> bool,
     ) -> (Vec<Waiter>, Vec<HeldSignal>) {
-        let ready = self.requests.extract_if(.., |waiter| answers(waiter));
-        let requests: Vec<Waiter> = ready.take(limit).collect();
-        let ready = self.signals.extract_if(.., |held| decides(held));
-        let signals = ready.take(limit.saturating_sub(requests.len())).collect();
+        let waiters = self.requests.extract_if(.., |waiter| answers(waiter));
+        let requests: Vec<Waiter> = waiters.take(limit).collect();
+        let signals = self.signals.extract_if(.., |held| decides(held));
+        let signals = signals.take(limit.saturating_sub(requests.len())).collect();
         (requests, signals)
     }
 

@@ -56,9 +56,13 @@ pub(crate) fn fault_in_words(fault: AdminFault, policy: &Policy) -> String {
 /// The counters whose replies are awaited for longer than usual.
 pub(crate) fn silence_in_words(view: &View) -> Option<String> {
     let (silent, longest) = view.survey.silent;
-    let all = view.survey.counters + view.survey.lost.len() as u64;
+    let counters = view.survey.counters + view.survey.lost.len() as u64;
     (silent > 0).then(|| {
-        format!("{silent} of {} counters have not replied for {} ms", all.max(silent), longest.0)
+        format!(
+            "{silent} of {} counters have not replied for {} ms",
+            counters.max(silent),
+            longest.0
+        )
     })
 }
 

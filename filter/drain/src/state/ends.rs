@@ -101,10 +101,10 @@ impl EndProgress {
         // Numbers that saturate here are impossible, and 128 bits would make the module larger.
         let span = (window.to - since).0.max(1);
         let due = (now - since).0.saturating_mul(left) / span;
-        let caught_up = END_CATCH_UP.0.saturating_mul(left).div_ceil(span);
-        let due = if due > caught_up {
+        let most_at_once = END_CATCH_UP.0.saturating_mul(left).div_ceil(span);
+        let due = if due > most_at_once {
             self.last = now;
-            caught_up
+            most_at_once
         } else {
             self.last = since + Millis(due.saturating_mul(span) / left);
             due

@@ -92,8 +92,8 @@ impl QueryPacing {
     /// Records the end of the query that this gate began at that moment, unless it was given up. A
     /// query that has failed did not keep Envoy busy, and says nothing about the next one.
     pub fn end(&mut self, began: Moment, owner: Queue, now: Moment, is_answered: bool) {
-        let is_it = |query: RunningQuery| (query.began, query.owner) == (began, owner);
-        if !self.running.is_some_and(is_it) {
+        let is_same = |query: RunningQuery| (query.began, query.owner) == (began, owner);
+        if !self.running.is_some_and(is_same) {
             return;
         }
         self.running = None;

@@ -149,14 +149,14 @@ impl Record {
         if self.phase.is_draining() {
             self.limit_deadline(policy.deadline, now); // of a new configuration
         }
-        let ended = self.ended.unwrap_or(self.deadline);
+        let opened_at = self.ended.unwrap_or(self.deadline);
         let is_over = match self.phase {
             Phase::Drained => {
-                let end = self.deadline.max(ended + stays_drained);
+                let end = self.deadline.max(opened_at + stays_drained);
                 let awaits = self.awaits_finish_call(policy);
                 now >= if awaits { end + policy.open_for } else { end }
             }
-            Phase::Expired | Phase::Forced => now >= ended + policy.open_for,
+            Phase::Expired | Phase::Forced => now >= opened_at + policy.open_for,
             Phase::Draining => now >= self.deadline + policy.open_for,
             Phase::Serving => false,
         };

@@ -65,8 +65,8 @@ impl EndOrders {
             look_since: look_since.unwrap_or(now),
             drain,
         };
-        let sent = census.put_order(facts, &policy.scopes, order, requests);
-        ends.give_back(count.saturating_sub(sent));
+        let streams = census.put_order(facts, &policy.scopes, order, requests);
+        ends.give_back(count.saturating_sub(streams));
         callback.shared.ends = ends;
         self.notify_frames(policy, callback);
         if is_first {

@@ -36,13 +36,13 @@ pub(crate) fn report(
         Phase::Draining => format!("the drain goes on: {}", sentence(view, policy)),
         open => {
             let ends = callback.shared.ends;
-            let ended = match ends.ordered {
+            let note = match ends.ordered {
                 ordered if ends.began == Some(record.began) && ordered > 0 => {
                     format!("; the gate ended {ordered} streams at most")
                 }
                 _ => String::new(),
             };
-            format!("the drain ends: {open} after {} ms; {late} streams came late{ended}", lasted.0)
+            format!("the drain ends: {open} after {} ms; {late} streams came late{note}", lasted.0)
         }
     };
     callback.log(Level::Warning, line);
