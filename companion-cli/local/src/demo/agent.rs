@@ -13,7 +13,7 @@ use std::thread;
 use http::Method;
 
 use super::clock::Clock;
-use super::kubelet::Container;
+use super::container::Container;
 use super::lane::EndedBy;
 use super::proxy::Proxy;
 use super::times::Times;

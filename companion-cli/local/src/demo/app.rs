@@ -12,7 +12,7 @@ use std::time::Duration;
 use http::{HeaderMap, Response};
 use serde_json::json;
 
-use super::kubelet::Container;
+use super::container::Container;
 use crate::server::{self, LISTEN, Server, headers_json};
 use laststream_base::causes::Context as _;
 

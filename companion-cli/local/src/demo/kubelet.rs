@@ -7,16 +7,10 @@
 use std::time::Duration;
 
 use super::clock::Clock;
+use super::container::Container;
 use super::hook::Hook;
 use super::record::{Actor, LaneMark, Record};
 use super::times::Times;
-
-/// The processes that kubelet can stop.
-pub(super) trait Container {
-    fn terminate(&self);
-    fn kill(&self);
-    fn has_ended(&self) -> bool;
-}
 
 pub(super) struct Stopping<'a> {
     pub(super) container: &'a dyn Container,

@@ -10,6 +10,7 @@ mod agent;
 mod app;
 mod bootstrap;
 mod clock;
+mod container;
 mod gateway;
 mod hook;
 mod judge;

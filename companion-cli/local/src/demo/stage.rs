@@ -8,8 +8,9 @@ use std::time::Duration;
 use http::Method;
 
 use super::clock::{Clock, GRAIN};
+use super::container::Container as _;
 use super::judge::{LaneResult, judge};
-use super::kubelet::{Container as _, Kubelet};
+use super::kubelet::Kubelet;
 use super::lane::{EndedBy, Lane};
 use super::pod::{Pod, idle_connection};
 use super::proxy::{INTERRUPTED, Proxy, Starter};

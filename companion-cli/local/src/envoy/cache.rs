@@ -11,8 +11,7 @@
 //! file that looks finished. Later changes to the binary are noticed, too: its size must be as
 //! recorded, and if its time is not, its checksum is compared again.
 
-use super::error::of_file;
-use super::files::{self, Fingerprint};
+use super::files::{self, Fingerprint, file_error};
 use super::{Origin, Places, Version};
 use laststream_base::children::Scratch;
 use laststream_base::env_vars::LASTSTREAM_CACHE;
@@ -77,7 +76,7 @@ impl Slot {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err("there is nothing yet".to_owned());
             }
-            result => result.map_err(of_file("read", &binary))?,
+            result => result.map_err(file_error("read", &binary))?,
         };
         // The file has changed since it was put there, has no valid record, or cannot run on this
         // machine.
@@ -89,7 +88,7 @@ impl Slot {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return damaged(format!("there is no `{}` with it", path.display()));
             }
-            result => result.map_err(of_file("read", &path))?,
+            result => result.map_err(file_error("read", &path))?,
         };
         let Ok(record) = serde_json::from_slice::<CacheRecord>(&record) else {
             return damaged(format!("`{}` is not whole", path.display()));
@@ -102,7 +101,7 @@ impl Slot {
             return damaged(format!("{} bytes instead of {}", now.size, record.fingerprint.size));
         }
         if now != record.fingerprint {
-            let sha256 = files::sha256(&binary).map_err(of_file("read", &binary))?;
+            let sha256 = files::sha256(&binary).map_err(file_error("read", &binary))?;
             if sha256 != record.sha256 {
                 return damaged(format!("SHA-256 `{sha256}` instead of `{}`", record.sha256));
             }
@@ -118,9 +117,9 @@ impl Slot {
 
     /// Waits until no other process fetches this version, and removes leftovers of dead processes.
     pub(crate) fn lock(&self, progress: &dyn Progress) -> Result<Lock, String> {
-        fs::create_dir_all(&self.folder).map_err(of_file("make the folder", &self.folder))?;
+        fs::create_dir_all(&self.folder).map_err(file_error("make the folder", &self.folder))?;
         let path = self.folder.join("lock");
-        let failed = || of_file("lock", &path);
+        let failed = || file_error("lock", &path);
         let file = File::options()
             .create(true)
             .truncate(false)
@@ -162,7 +161,7 @@ impl Slot {
     /// A folder for unfinished work, which is removed when the value is dropped.
     pub(crate) fn workplace(&self, _lock: &Lock) -> Result<Scratch, String> {
         Scratch::new(|| tempfile::Builder::new().prefix(files::PART).tempdir_in(&self.folder))
-            .map_err(of_file("write in", &self.folder))
+            .map_err(file_error("write in", &self.folder))
     }
 
     /// Gives a finished and checked file its name.
@@ -188,7 +187,7 @@ impl Slot {
             })?;
             File::open(&self.folder)?.sync_all()
         };
-        place().map_err(of_file("place", &binary))?;
+        place().map_err(file_error("place", &binary))?;
         Ok(binary)
     }
 

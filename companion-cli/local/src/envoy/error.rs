@@ -2,19 +2,8 @@
 
 use super::places::Platform;
 use super::{SUPPORTED, Wanted};
-use laststream_base::env_vars::{LASTSTREAM_CACHE, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE};
-use std::io;
+use laststream_base::env_vars::{LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE};
 use std::path::Path;
-
-/// The error of an operation, such as `read`, on a file of the cache.
-pub(crate) fn of_file(what: &str, path: &Path) -> impl FnOnce(io::Error) -> String {
-    move |error| {
-        format!(
-            "cannot {what} `{}`: {error} (`{LASTSTREAM_CACHE}` names another folder)",
-            path.display()
-        )
-    }
-}
 
 pub(crate) fn other_version(found: &str, wanted: &Wanted) -> String {
     format!("it is version `{found}`, wanted is `{}`", wanted.version)

@@ -1,16 +1,26 @@
-//! Helpers for files: hashes, permissions, fingerprints.
+//! Helpers for files: hashes, permissions, fingerprints, errors.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use super::error::of_file;
 use laststream_base::digest::Hasher;
+use laststream_base::env_vars::LASTSTREAM_CACHE;
 use laststream_base::progress::Progress;
 
 /// The prefix of folders for unfinished work.
 pub(crate) const PART: &str = "part-";
+
+/// The error of an operation, such as `read`, on a file of the cache.
+pub(crate) fn file_error(what: &str, path: &Path) -> impl FnOnce(io::Error) -> String {
+    move |error| {
+        format!(
+            "cannot {what} `{}`: {error} (`{LASTSTREAM_CACHE}` names another folder)",
+            path.display()
+        )
+    }
+}
 
 /// Writes what `next` reads into a file, `most` bytes at most. The result is the SHA-256 in
 /// hexadecimal and the number of bytes; `None` if there are more.
@@ -21,7 +31,7 @@ pub(crate) fn save<E: From<String>>(
     progress: &dyn Progress,
     mut next: impl FnMut(&mut [u8]) -> Result<usize, E>,
 ) -> Result<Option<(String, u64)>, E> {
-    let mut file = File::create(to).map_err(of_file("write", to))?;
+    let mut file = File::create(to).map_err(file_error("write", to))?;
     let (mut hasher, mut written, mut buffer) = (Hasher::default(), 0, vec![0; 256 << 10]);
     loop {
         let count = next(&mut buffer)?;
@@ -34,7 +44,7 @@ pub(crate) fn save<E: From<String>>(
         }
         let part = buffer.get(..count).unwrap_or_default();
         hasher.update(part);
-        file.write_all(part).map_err(of_file("write", to))?;
+        file.write_all(part).map_err(file_error("write", to))?;
         progress.advanced(written, total);
     }
 }

