@@ -117,7 +117,7 @@ impl Cluster {
 
 /// The object with its kind, which items of a list do not name, and without the fields that no user
 /// has written.
-fn trimmed(mut object: Value, kind: Kind) -> Value {
+pub(super) fn trimmed(mut object: Value, kind: Kind) -> Value {
     let Some(fields) = object.as_object_mut() else { return object };
     fields.remove("status");
     fields.insert("apiVersion".to_owned(), kind.api().into());
@@ -129,7 +129,7 @@ fn trimmed(mut object: Value, kind: Kind) -> Value {
 }
 
 /// Removes the fields of `metadata` that no user has written.
-pub fn trim_metadata(metadata: &mut Map<String, Value>) {
+fn trim_metadata(metadata: &mut Map<String, Value>) {
     for field in ["managedFields", "resourceVersion", "uid", "generation", "selfLink"] {
         metadata.remove(field);
     }

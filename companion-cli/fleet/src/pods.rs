@@ -13,6 +13,7 @@ use super::call::Call;
 use super::client::Cluster;
 use super::error::FleetError;
 use super::kinds::PODS;
+use super::objects::trimmed;
 use super::pod::{PodFacts, Ports};
 
 /// The number of names that are looked up at a time.
@@ -67,8 +68,8 @@ impl Cluster {
         self.pages(&call, params(selection, &fields), page, facts).await
     }
 
-    /// The result of `keep` for each pod of a selection that was not deleted, with all of its
-    /// fields.
+    /// The result of `keep` for each pod of a selection that was not deleted, with all fields
+    /// that the lint reads.
     ///
     /// # Errors
     /// The API server does not list them.
@@ -81,7 +82,7 @@ impl Cluster {
         let namespace = (!selection.everywhere).then(|| self.namespace());
         let read = |pod: Value| {
             let facts = PodFacts::of(&Pod::deserialize(&pod).ok()?, selection.ports);
-            if facts.terminating { None } else { keep(facts, pod) }
+            if facts.terminating { None } else { keep(facts, trimmed(pod, PODS)) }
         };
         let pods =
             self.values(Call::new("list", PODS.resource), PODS, namespace, params, read).await?;

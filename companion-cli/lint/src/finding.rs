@@ -15,10 +15,11 @@ use serde::Serialize;
     Eq,
     PartialOrd,
     Ord,
-    clap::ValueEnum,
+    strum::EnumString,
     strum::IntoStaticStr,
     Serialize,
 )]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {

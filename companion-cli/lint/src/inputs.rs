@@ -4,8 +4,9 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Deref;
 
+use super::assume::Assume;
 use super::change::part::Part;
-use super::crds::{Definitions, Fault, Validators, Violation};
+use super::crds::{Fault, Validators, Violation};
 use super::kustomize;
 use super::live::Live;
 use super::node::{Node, is_string_value};
@@ -13,9 +14,7 @@ use super::objects::objects;
 use super::reach::Reach;
 use super::sources::{SourceError, SourceFile};
 use super::texts::{Texts, number};
-use super::upgrade::{self, Step};
 use super::wasm_filter::FilterFacts;
-use laststream_base::versions;
 use laststream_base::yaml::tree::Kind;
 use laststream_render::bootstrap;
 
@@ -35,34 +34,6 @@ const CONFIG_KEYS: [&str; 4] = ["mesh", "meshNetworks", "values", "config"];
 /// Keys of ConfigMaps that Istio merges over the objects that it makes for a Gateway.
 pub(super) const OVERLAY_KEYS: [&str; 5] =
     ["deployment", "service", "serviceAccount", "horizontalPodAutoscaler", "podDisruptionBudget"];
-
-/// The caller's assumptions about the mesh, and the rules that it ignores.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Assume {
-    /// Istio's version: major and minor. The patch version does not matter.
-    pub istio: Option<(u32, u32)>,
-    /// Kubernetes' version: major and minor.
-    pub kubernetes: Option<(u32, u32)>,
-    pub crds: Definitions,
-    /// The steps whose changes are judged, instead of the files as they are.
-    pub upgrade: Vec<Step>,
-    /// Codes of rules that are not evaluated, so that they also hide no verdict of the API server.
-    pub ignored: Vec<&'static str>,
-}
-
-impl Assume {
-    /// Judges these steps. Istio and Kubernetes have the version that they lead to, and Istio is at
-    /// least the oldest one that is known.
-    #[must_use]
-    pub fn with_upgrade(mut self, steps: Vec<Step>) -> Self {
-        let to = |name: &str| steps.iter().find(|step| step.program == name).map(|step| step.to);
-        if !steps.is_empty() {
-            self.istio = self.istio.or(to(upgrade::ISTIO)).or(Some(versions::ISTIO.oldest));
-            self.kubernetes = self.kubernetes.or(to(upgrade::KUBERNETES));
-        }
-        Self { upgrade: steps, ..self }
-    }
-}
 
 /// Filters by the name of the extension configuration that they wait for.
 type Waiting = HashMap<String, Vec<(u32, u32, Reach)>>;
@@ -117,18 +88,15 @@ impl Inputs {
         })
     }
 
-    /// The files before a change and after it. `parts` finds the parts of the change in them.
+    /// The files before a change and after it. The parts of the change are not known yet.
     pub(super) fn of_change(
         mut old: Vec<SourceFile>,
         new: Vec<SourceFile>,
         assume: Assume,
-        parts: fn(&Self) -> Vec<Part>,
     ) -> Result<Self, SourceError> {
         let old_files = number(old.len());
         old.extend(new);
-        let mut inputs = Self { old_files: Some(old_files), ..Self::read(old, assume)? };
-        inputs.changes = parts(&inputs);
-        Ok(inputs)
+        Ok(Self { old_files: Some(old_files), ..Self::read(old, assume)? })
     }
 
     pub(super) fn filter_facts(&self) -> &[FilterFacts] {
@@ -144,7 +112,7 @@ impl Inputs {
                 !patches.contains(&self.file_of(object.node.tree))
                     && object.node.get("$patch").is_none()
             });
-            let judged = whole.flat_map(|object| validators.judge(self, object));
+            let judged = whole.flat_map(|object| validators.judge(&self.assume, object));
             let fact = |Violation { fault, node, message }| (fault, node.tree, node.id, message);
             judged.map(fact).collect()
         });

@@ -18,6 +18,7 @@
 
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
 
+mod assume;
 mod bootstraps;
 pub mod change;
 pub mod crds;
@@ -49,9 +50,9 @@ mod value;
 mod volumes;
 mod wasm_filter;
 
+pub use assume::Assume;
 pub use finding::{Finding, Rule, Severity};
-pub use inputs::Assume;
-pub use sources::{LARGEST_FILE, LARGEST_SUM, SourceError, SourceFile, gather};
+pub use sources::{LARGEST_FILE, SourceError, SourceFile, gather};
 
 use std::collections::HashSet;
 
@@ -66,10 +67,7 @@ pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Result<Vec<Finding>, So
 }
 
 /// All findings in the objects of a cluster and in what it knows beside them, by object.
-///
-/// # Errors
-/// The objects hold more values than allowed.
-pub fn cluster(
+fn cluster(
     sources: Vec<SourceFile>,
     live: live::Live,
     assume: Assume,

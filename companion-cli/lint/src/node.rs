@@ -5,10 +5,11 @@ use std::hash::{Hash, Hasher};
 
 use super::plain::Meaning;
 use super::texts::{Texts, number};
-use super::value::MERGE;
 use laststream_base::time_span::milliseconds;
 use laststream_base::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
 
+/// The key whose value is merged into the map around it.
+pub(super) const MERGE: &str = "<<";
 /// The greatest depth of merge keys within merge keys.
 const DEEPEST_MERGE: u8 = 3;
 /// Maps that one merge key may take in: more than real manifests have, few enough for a linear

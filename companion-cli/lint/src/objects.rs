@@ -123,6 +123,13 @@ pub(super) fn of_kind<'g>(
     objects(texts).filter(move |object| object.kind == kind)
 }
 
+/// The policies of Envoy Gateway that say how the client's address is detected, with the field that
+/// says it.
+pub(super) fn ip_detections(texts: &Texts) -> impl Iterator<Item = (Object<'_>, Node<'_>)> {
+    of_kind(texts, "ClientTrafficPolicy")
+        .filter_map(|policy| Some((policy, policy.spec()?.get("clientIPDetection")?)))
+}
+
 /// The objects of this kind and name that may be in the namespace of another one.
 pub(super) fn beside<'g>(
     other: Object<'g>,

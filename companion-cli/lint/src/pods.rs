@@ -8,6 +8,8 @@ use super::texts::Texts;
 
 /// The default grace period of Kubernetes, in seconds.
 pub(super) const DEFAULT_GRACE: u64 = 30;
+/// The names of proxy containers: Istio's and Envoy Gateway's.
+pub(super) const PROXIES: [&str; 2] = ["istio-proxy", "envoy"];
 /// The path from the spec of a pod to its containers.
 pub(super) const CONTAINERS: &str = "containers[]|initContainers[]";
 /// The kind of an overlay.
@@ -114,8 +116,13 @@ impl<'g> Pod<'g> {
 
     /// The pod's containers with the name of Istio's proxy.
     fn proxies(self) -> impl Iterator<Item = Node<'g>> {
-        let containers = self.spec.all(CONTAINERS);
-        containers.filter(|container| container.text_of("name") == Some("istio-proxy"))
+        self.proxies_named(&PROXIES[..1])
+    }
+
+    /// The pod's containers with one of these names, native sidecars first.
+    pub(super) fn proxies_named(self, names: &[&str]) -> impl Iterator<Item = Node<'g>> {
+        let containers = self.spec.all("initContainers[]|containers[]");
+        containers.filter(|container| container.text_of("name").is_some_and(|n| names.contains(&n)))
     }
 
     /// Whether the proxy has a stop hook of its own, in place of Istio's.

@@ -5,14 +5,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use laststream_base::foreign;
-use laststream_base::yaml::tree::MOST_NODES;
+use laststream_base::yaml::tree::{MOST_NODES, Tree};
 
 use super::live::ClusterObject;
 
 /// The largest file, in bytes. A larger file is not a manifest.
 pub const LARGEST_FILE: u64 = 16 << 20;
 /// The largest sum of all files, in bytes.
-pub const LARGEST_SUM: u64 = 128 << 20;
+const LARGEST_SUM: u64 = 128 << 20;
 /// The most manifests that are read from one folder.
 const MOST_FILES: usize = 20_000;
 /// The greatest depth of folders within folders.
@@ -28,8 +28,10 @@ pub struct SourceFile {
     pub name: String,
     /// The text, or the line and the reason of the error if it cannot be decoded.
     pub text: Result<String, (u32, String)>,
-    /// The object of a cluster that the text is of; none for a file.
+    /// The object of a cluster, which has no text; none for a file.
     pub(super) object: Option<ClusterObject>,
+    /// The nodes of that object.
+    pub(super) tree: Option<Tree>,
     /// The byte offsets of the beginnings of lines.
     lines: Vec<usize>,
 }
@@ -57,14 +59,13 @@ impl SourceFile {
         let text = decode(bytes);
         let ends = text.iter().flat_map(|text| text.match_indices('\n')).map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(ends).collect();
-        Self { name: name.into(), text, object: None, lines }
+        Self { name: name.into(), text, object: None, tree: None, lines }
     }
 
-    /// The JSON of a cluster's object.
-    #[must_use]
-    pub fn of_object(object: ClusterObject, json: &str) -> Self {
-        let source = Self::new(object.to_string(), json.as_bytes().to_vec());
-        Self { object: Some(object), ..source }
+    /// An object of a cluster.
+    pub(super) fn of_object(object: ClusterObject, tree: Tree) -> Self {
+        let source = Self::new(object.to_string(), Vec::new());
+        Self { object: Some(object), tree: Some(tree), ..source }
     }
 
     /// The source, with the line of a file. An object of a cluster has no lines.

@@ -51,15 +51,16 @@ pub(super) struct Texts {
 
 impl Texts {
     /// Reads the files' own texts.
-    pub(super) fn read(sources: Vec<SourceFile>) -> Result<Self, SourceError> {
+    pub(super) fn read(mut sources: Vec<SourceFile>) -> Result<Self, SourceError> {
         let mut left = MOST_NODES;
         let mut texts = Vec::with_capacity(sources.len());
-        for (file, source) in sources.iter().enumerate() {
-            let text = source.text.as_deref().unwrap_or_default();
-            let tree = Tree::read(text, left);
+        for (file, source) in sources.iter_mut().enumerate() {
+            let tree = source.tree.take().unwrap_or_else(|| {
+                let text = source.text.as_deref().unwrap_or_default();
+                template::left_out(text, Tree::read(text, left))
+            });
             let rest = left.checked_sub(tree.nodes.len()).filter(|rest| *rest > 0);
             left = rest.ok_or(SourceError::TooManyValues)?;
-            let tree = template::left_out(text, tree);
             texts.push(Text { tree, file: number(file), carrier: None, depth: 0 });
         }
         let mut read =

@@ -2,11 +2,8 @@
 
 use serde_json::{Number, Value};
 
-use super::node::Node;
+use super::node::{MERGE, Node};
 use super::plain::Meaning;
-
-/// The key whose value is merged into the map around it.
-pub(super) const MERGE: &str = "<<";
 
 /// The JSON value that kubectl makes of a node: aliases and merge keys expanded, plain words read
 /// as YAML 1.1. None if the value is larger than `most` values or deeper than `depth`, because

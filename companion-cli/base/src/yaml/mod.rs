@@ -7,6 +7,7 @@
 mod emit;
 mod scalar;
 pub mod tree;
+mod value_tree;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {

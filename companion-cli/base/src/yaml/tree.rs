@@ -18,7 +18,7 @@ const MOST_ERRORS: usize = 20;
 const MOST_EXPANDED: u64 = 400_000;
 
 /// Maps with more keys get an index instead of a linear search.
-const NARROW: usize = 64;
+pub(super) const NARROW: usize = 64;
 
 /// A position: line and column from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +64,7 @@ pub struct Raw {
     /// The range of bytes in the text.
     pub bytes: (u32, u32),
     /// The number of nodes with all aliases written out.
-    expanded: u64,
+    pub(super) expanded: u64,
 }
 
 /// A syntax error and its place.
@@ -402,7 +402,7 @@ fn position(mark: Marker) -> Position {
 }
 
 /// Texts are limited to far less than 4 GB.
-fn number(count: usize) -> u32 {
+pub(super) fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(NONE - 1)
 }
 

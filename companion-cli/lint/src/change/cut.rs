@@ -5,16 +5,20 @@ use std::collections::BTreeMap;
 use laststream_base::time_span::TimeSpan;
 use laststream_policy::ISTIO_DRAIN;
 
-use super::reached::{ProxyRole, ProxyStreams, RunningProxy};
+use super::reached::Reached;
+use super::running::{ProxyRole, ProxyStreams, RunningProxy};
 use super::{GATEWAY_DRAIN, proxies};
+use crate::assume::Assume;
 use crate::finding::Finding;
-use crate::inputs::{Assume, Inputs};
+use crate::inputs::Inputs;
 use crate::sources::{SourceError, SourceFile};
 
 /// The files before and after a change.
 #[derive(Debug)]
 pub struct Change {
     inputs: Inputs,
+    /// The proxies that each part reaches whose listeners or filter chains it replaces.
+    replaced: Vec<Reached>,
 }
 
 /// The streams of one workload that a change would cut now.
@@ -42,7 +46,12 @@ impl Change {
         new: Vec<SourceFile>,
         assume: Assume,
     ) -> Result<Self, SourceError> {
-        Ok(Self { inputs: Inputs::of_change(old, new, assume, super::parts)? })
+        let mut inputs = Inputs::of_change(old, new, assume)?;
+        let (parts, reached) = super::parts(&inputs);
+        let pairs = parts.iter().zip(reached).filter(|(part, _)| part.effect.replaces());
+        let replaced = pairs.map(|(_, reached)| reached).collect();
+        inputs.changes = parts;
+        Ok(Self { inputs, replaced })
     }
 
     /// The effects in Envoy, by file and line.
@@ -57,9 +66,8 @@ impl Change {
         self.reached(proxy).next().is_some()
     }
 
-    fn reached(&self, proxy: &RunningProxy) -> impl Iterator<Item = &super::reached::Reached> {
-        let parts = self.inputs.changes.iter().filter(|part| part.effect.replaces());
-        parts.map(|part| &part.reached).filter(|reached| reached.has(proxy))
+    fn reached(&self, proxy: &RunningProxy) -> impl Iterator<Item = &Reached> {
+        self.replaced.iter().filter(|reached| reached.has(proxy))
     }
 
     /// The streams that the change would cut, by workload.

@@ -5,14 +5,11 @@ use std::collections::BTreeSet;
 
 use super::envoy_gateway;
 use super::pairs::{Pair, same};
-use super::part::Effect;
+use super::part::{Effect, EffectAt};
 use super::reached::ENVOY_GATEWAY;
 use super::waypoints;
 use crate::envoy_filter::patch_of;
 use crate::node::Node;
-
-/// An effect, the node that causes it, and a description of the change.
-pub(super) type Found<'g> = (Effect, Node<'g>, String);
 
 /// The fields of a WasmPlugin, or of `wasm` in a TrafficExtension, that are only in the Wasm
 /// filter's configuration, which Envoy gets by discovery.
@@ -28,7 +25,7 @@ const DISCOVERED: [&str; 9] = [
     "vmConfig",
 ];
 
-pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
     let object = pair.latest;
     let is_mesh_config = object.kind == "ConfigMap" && object.name().starts_with("istio");
     if !pair.differs("spec") && !pair.comes_or_goes() && !is_mesh_config {
@@ -79,7 +76,7 @@ fn only_plain_hosts_differ(pair: &Pair<'_>) -> bool {
 
 /// The patches that are new, changed or removed, and those whose position among the unchanged ones
 /// differs. A removed patch is left out if a new one has the same `applyTo` and effect.
-fn patches<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+fn patches<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
     let [old, new] = pair
         .field("spec.configPatches")
         .map(|list| list.into_iter().flat_map(Node::items).collect::<Vec<_>>());
@@ -165,7 +162,7 @@ fn fields_of_service_entry(pair: &Pair<'_>) -> &'static [&'static str] {
     }
 }
 
-fn ports<'g>(pair: &Pair<'g>, fields: &[&str]) -> Vec<Found<'g>> {
+fn ports<'g>(pair: &Pair<'g>, fields: &[&str]) -> Vec<EffectAt<'g>> {
     let Some(old) = pair.old else { return Vec::new() };
     let is_changed = |field: &&&str| pair.new.is_none() || pair.differs(&format!("spec.{field}"));
     let Some(changed) = fields.iter().filter(is_changed).find(|field| !only_adds(pair, field))
@@ -191,7 +188,7 @@ fn only_adds(pair: &Pair<'_>, field: &str) -> bool {
     is_list && before.into_iter().flat_map(Node::items).all(is_kept)
 }
 
-fn virtual_service<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+fn virtual_service<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
     let mut found = Vec::new();
     let for_http = waypoints::of_virtual_service(pair);
     for (field, effect) in
@@ -208,7 +205,7 @@ fn virtual_service<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
 }
 
 /// The effects of the mesh settings that differ. Pods read `defaultConfig` only when they start.
-fn mesh<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+fn mesh<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
     let [old, new] = pair.field("data.mesh").map(|node| node.and_then(Node::embedded));
     let keys = [old, new].into_iter().flatten().flat_map(Node::entries).map(|(key, _)| key);
     let keys: BTreeSet<&str> = keys.collect();

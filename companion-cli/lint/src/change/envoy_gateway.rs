@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::effects::Found;
 use super::pairs::Pair;
-use super::part::Effect;
+use super::part::{Effect, EffectAt};
 use crate::node::Node;
 use crate::objects::{Object, of_kind};
 
@@ -31,7 +30,7 @@ const FIELDS: &[(&str, Effect, &str)] = &[
 ];
 
 /// The effects of an object of Envoy Gateway; none for other kinds.
-pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
     if pair.latest.kind == "EnvoyPatchPolicy" {
         return vec![patches(pair)];
     }
@@ -40,7 +39,7 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
     fields.filter_map(|field| of_field(pair, field, is_moved)).collect()
 }
 
-fn of_field<'g>(pair: &Pair<'g>, field: &str, is_moved: bool) -> Option<Found<'g>> {
+fn of_field<'g>(pair: &Pair<'g>, field: &str, is_moved: bool) -> Option<EffectAt<'g>> {
     let path = format!("spec.{field}");
     let [old, new] = pair.field(&path);
     let known = |name: &str| {
@@ -69,7 +68,7 @@ fn only_metrics_differ(pair: &Pair<'_>) -> bool {
 }
 
 /// The effect of patches of Envoy's own configuration, by their type.
-fn patches<'g>(pair: &Pair<'g>) -> Found<'g> {
+fn patches<'g>(pair: &Pair<'g>) -> EffectAt<'g> {
     const PATCHES: &str = "spec.jsonPatches";
     let mut types = pair.field(PATCHES).into_iter().flatten().flat_map(Node::items);
     let is_of_listener =

@@ -8,6 +8,7 @@ mod pairs;
 pub(super) mod part;
 mod proxies;
 mod reached;
+mod running;
 mod waypoints;
 
 use super::inputs::Inputs;
@@ -17,16 +18,16 @@ pub(crate) use pairs::same;
 pub(super) use part::Effect;
 use part::Part;
 use reached::{ENVOY_GATEWAY, Reached};
-pub use reached::{ProxyRole, ProxyStreams, RunningProxy};
+pub use running::{ProxyRole, ProxyStreams, RunningProxy};
 
 /// The drain time of Envoy Gateway's proxies without a `drainTimeout`.
 const GATEWAY_DRAIN: TimeSpan = TimeSpan::seconds(60);
 
 const ON_WAYPOINTS: &str = "; on a waypoint the routes stand in the chain: it is replaced";
 
-/// All parts of the change from the old files to the new ones.
-pub(super) fn parts(inputs: &Inputs) -> Vec<Part> {
-    let mut parts = Vec::new();
+/// All parts of the change from the old files to the new ones, and the proxies that each reaches.
+fn parts(inputs: &Inputs) -> (Vec<Part>, Vec<Reached>) {
+    let (mut parts, mut all_reached) = (Vec::new(), Vec::new());
     for pair in pairs::changed(inputs) {
         let object = pair.latest;
         let is_of_envoy_gateway = object.group() == ENVOY_GATEWAY;
@@ -43,8 +44,9 @@ pub(super) fn parts(inputs: &Inputs) -> Vec<Part> {
             };
             let message = format!("{what}: {named}{on_waypoints}{time}");
             reached.proxies.selector.targets = Vec::new(); // only the message needs them
-            parts.push(Part::new(effect, node, message, reached));
+            parts.push(Part::new(effect, node, message));
+            all_reached.push(reached);
         }
     }
-    parts
+    (parts, all_reached)
 }

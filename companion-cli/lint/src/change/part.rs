@@ -1,6 +1,5 @@
 //! A part of a change: a node, and its effect in Envoy.
 
-use super::reached::Reached;
 use crate::node::Node;
 use crate::texts::Texts;
 
@@ -47,6 +46,9 @@ impl Effect {
     }
 }
 
+/// An effect, the node that causes it, and a description of the change.
+pub(super) type EffectAt<'g> = (Effect, Node<'g>, String);
+
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) effect: Effect,
@@ -54,12 +56,11 @@ pub(crate) struct Part {
     id: u32,
     /// The change, its proxies, and the time that their streams have left.
     pub(crate) message: String,
-    pub(super) reached: Reached,
 }
 
 impl Part {
-    pub(super) fn new(effect: Effect, node: Node<'_>, message: String, reached: Reached) -> Self {
-        Self { effect, tree: node.tree, id: node.id, message, reached }
+    pub(super) fn new(effect: Effect, node: Node<'_>, message: String) -> Self {
+        Self { effect, tree: node.tree, id: node.id, message }
     }
 
     pub(crate) fn node<'g>(&self, texts: &'g Texts) -> Node<'g> {

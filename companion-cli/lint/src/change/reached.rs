@@ -1,11 +1,8 @@
 //! The running proxies that a part of a change reaches, and the streams that it would cut there.
 
-use std::collections::BTreeMap;
-
-use laststream_base::time_span::TimeSpan;
-
 use super::part::Effect;
 use super::proxies::Proxies;
+use super::running::{ProxyRole, RunningProxy};
 use crate::envoy_filter::patch_of;
 use crate::inputs::Inputs;
 use crate::node::Node;
@@ -18,40 +15,6 @@ pub(super) const ENVOY_GATEWAY: &str = "gateway.envoyproxy.io";
 /// The labels with the name of the Gateway that a pod was made for.
 const GATEWAY_LABELS: [&str; 2] =
     ["gateway.networking.k8s.io/gateway-name", "gateway.envoyproxy.io/owning-gateway-name"];
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ProxyRole {
-    #[default]
-    Sidecar,
-    Gateway,
-    Waypoint,
-    /// A proxy of Envoy Gateway.
-    EnvoyGateway,
-}
-
-/// A proxy that runs in a cluster.
-#[derive(Debug, Clone, Default)]
-pub struct RunningProxy {
-    /// The object that makes its pods, such as `Deployment shop/web`.
-    pub workload: String,
-    /// The namespace of its pod, or of the Gateway that Envoy Gateway made it for.
-    pub namespace: String,
-    pub labels: BTreeMap<String, String>,
-    pub role: ProxyRole,
-    /// Its drain time, if its pod says one.
-    pub drain: Option<TimeSpan>,
-}
-
-/// The streams of a running proxy.
-#[derive(Debug, Clone, Default)]
-pub struct ProxyStreams {
-    /// The number in flight, by scope.
-    pub in_flight: BTreeMap<String, u64>,
-    /// The scope and the age in milliseconds of each stream that is listed.
-    pub listed: Vec<(String, u64)>,
-    /// Why streams may be missing here.
-    pub unknown: Option<String>,
-}
 
 /// The streams that a part of a change can cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::cel;
 use super::structural::{compiled, fill_defaults, json_schema};
 use super::table::{Definition, Lookup};
-use crate::inputs::Inputs;
+use crate::assume::Assume;
 use crate::node::Node;
 use crate::objects::Object;
 use crate::value::value_of;
@@ -102,12 +102,8 @@ pub(crate) struct Validators {
 }
 
 impl Validators {
-    pub(crate) fn judge<'g>(
-        &mut self,
-        inputs: &'g Inputs,
-        object: Object<'g>,
-    ) -> Vec<Violation<'g>> {
-        let compiled = match self.compiled(inputs, object) {
+    pub(crate) fn judge<'g>(&mut self, assume: &Assume, object: Object<'g>) -> Vec<Violation<'g>> {
+        let compiled = match self.compiled(assume, object) {
             Ok(Some(compiled)) => compiled,
             Ok(None) => return Vec::new(),
             Err((field, message)) => {
@@ -139,7 +135,7 @@ impl Validators {
         violations
     }
 
-    fn compiled(&mut self, inputs: &Inputs, object: Object<'_>) -> Schema {
+    fn compiled(&mut self, assume: &Assume, object: Object<'_>) -> Schema {
         let api = object.node.text_of("apiVersion").unwrap_or_default();
         let Some((group, version)) = api.split_once('/') else { return Ok(None) };
         let kind = object.kind;
@@ -150,7 +146,7 @@ impl Validators {
         if let Some(known) = self.schemas.get(&key) {
             return known.clone();
         }
-        let compiled = match inputs.assume.crds.find((group, version), kind, inputs.assume.istio) {
+        let compiled = match assume.crds.find((group, version), kind, assume.istio) {
             Lookup::UnknownGroup => Ok(None),
             Lookup::Found(known) => Ok(Compiled::of(*known)),
             Lookup::UnknownKind(kinds) => {

@@ -1,8 +1,18 @@
-//! Facts about a cluster that are in none of its objects: its running pods, the answers of their
-//! gates, and what the API server refused to tell.
+//! A cluster at one time: its objects, and the facts that are in none of them, which are its running
+//! pods, the answers of their gates, and what the API server refused.
+
+mod injected;
+pub(super) mod places;
+mod running;
+mod settings;
+mod snapshot;
 
 use std::collections::BTreeMap;
 use std::fmt;
+
+pub use running::RunningPods;
+pub(super) use settings::read_pod;
+pub use snapshot::Snapshot;
 
 /// An object of a cluster, at which findings are reported.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -17,8 +27,7 @@ pub struct ClusterObject {
 
 impl ClusterObject {
     /// The object that stands for the rights of `lint`.
-    #[must_use]
-    pub fn rights() -> Self {
+    pub(super) fn rights() -> Self {
         let name = "laststream-linter".to_owned();
         Self { kind: "ClusterRole".to_owned(), namespace: None, name, made: None }
     }
@@ -45,57 +54,56 @@ impl fmt::Display for ClusterObject {
     }
 }
 
-/// What a cluster knows beside its objects.
+/// The facts about a cluster that are in none of its objects.
 #[derive(Debug, Clone, Default)]
-pub struct Live {
+pub(super) struct Live {
     /// The workloads with pods that run.
-    pub workloads: Vec<Workload>,
+    pub(super) workloads: Vec<Workload>,
     /// What the API server refused, with the way out.
-    pub refused: Vec<String>,
+    pub(super) refused: Vec<String>,
 }
 
 /// The running pods of one object.
 #[derive(Debug, Clone)]
-pub struct Workload {
+pub(super) struct Workload {
     /// The object, as among the sources.
-    pub object: ClusterObject,
+    pub(super) object: ClusterObject,
     /// What its template says; none for a pod without one.
-    pub template: Option<PodSettings>,
+    pub(super) template: Option<PodSettings>,
     /// Its pods, the newest first.
-    pub pods: Vec<LivePod>,
+    pub(super) pods: Vec<LivePod>,
 }
 
 /// A running pod.
 #[derive(Debug, Clone)]
-pub struct LivePod {
-    pub name: String,
-    pub settings: PodSettings,
+pub(super) struct LivePod {
+    pub(super) name: String,
+    pub(super) settings: PodSettings,
     /// The answer of its gate.
-    pub gate: GateAnswer,
+    pub(super) gate: GateAnswer,
 }
 
 /// The settings of a pod that decide how its streams end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PodSettings {
+pub(crate) struct PodSettings {
     /// The command of the proxy's stop hook, or the hook itself if it has no command.
-    pub hook: Option<String>,
+    pub(crate) hook: Option<String>,
     /// The grace period, in seconds.
-    pub grace: u64,
+    pub(crate) grace: u64,
     /// The annotations of Istio and of laststream.
-    pub annotations: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
     /// The image of the volume with the module.
-    pub module: Option<String>,
+    pub(crate) module: Option<String>,
 }
 
 impl PodSettings {
     /// Whether the stop hook asks a gate.
-    pub(super) fn asks_gate(&self) -> bool {
+    pub(crate) fn asks_gate(&self) -> bool {
         self.hook.as_deref().is_some_and(|hook| hook.contains("prestop"))
     }
 
     /// What a pod has in another way than this template, if its stop hook should be `hook`.
-    #[must_use]
-    pub fn differences(&self, hook: Option<&String>, pod: &Self) -> Option<String> {
+    pub(crate) fn differences(&self, hook: Option<&String>, pod: &Self) -> Option<String> {
         let mut all = Vec::new();
         match (hook, &pod.hook) {
             (Some(_), None) => all.push("no stop hook".to_owned()),
@@ -116,8 +124,7 @@ impl PodSettings {
     }
 
     /// Whether the hook or an annotation says that there is a gate.
-    #[must_use]
-    pub fn expects_gate(&self) -> bool {
+    pub(crate) fn expects_gate(&self) -> bool {
         self.asks_gate() || self.annotations.contains_key("laststream.io/gate-port")
     }
 }

@@ -1,8 +1,9 @@
 //! The objects at which findings are reported: those that a user can change. Of what a controller
 //! has made, that is what it was made of.
 
-use laststream_lint::live::ClusterObject;
 use serde_json::Value;
+
+use super::ClusterObject;
 
 /// The labels with a hash of the template, and the kind that makes ReplicaSets with it.
 const MAKERS: [(&str, &str); 2] =
@@ -11,7 +12,7 @@ const MAKERS: [(&str, &str); 2] =
 /// The owner of a pod. A ReplicaSet's own owner has the ReplicaSet's name without the hash of the
 /// template, so ReplicaSets need not be read. A pod without an owner, or one that the kubelet made
 /// from a file, is its own.
-pub(super) fn owner(pod: &Value) -> ClusterObject {
+pub(crate) fn owner(pod: &Value) -> ClusterObject {
     let metadata = &pod["metadata"];
     let owner = controller(pod).filter(|(kind, _)| *kind != "Node");
     let (kind, name) = owner.unwrap_or_else(|| ("Pod", text(&metadata["name"])));
@@ -40,7 +41,7 @@ fn named(kind: &str, namespace: &str, name: &str) -> ClusterObject {
 }
 
 /// The labels of what Envoy Gateway makes for a Gateway in another namespace.
-pub(super) const ENVOY_GATEWAY: [&str; 2] =
+pub(crate) const ENVOY_GATEWAY: [&str; 2] =
     ["gateway.envoyproxy.io/owning-gateway-namespace", "gateway.envoyproxy.io/owning-gateway-name"];
 
 /// The place of findings in an object.

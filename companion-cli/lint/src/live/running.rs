@@ -1,57 +1,72 @@
-//! The running pods of a cluster, read page by page: of the pods with one owner only the newest is
+//! The running pods of a cluster, read one by one: of the pods with one owner only the newest is
 //! kept whole.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use laststream_fleet::PodFacts;
-use laststream_lint::live::{ClusterObject, PodSettings};
 use serde_json::Value;
 
-use super::{places, settings};
+use super::{ClusterObject, GateAnswer, LivePod, PodSettings, places};
 
 /// A pod that runs and was not deleted.
 #[derive(Debug)]
-pub(super) struct RunningPod {
-    pub(super) facts: PodFacts,
-    pub(super) settings: PodSettings,
-    pub(super) owner: ClusterObject,
-    pub(super) created: String,
+struct RunningPod {
+    uid: String,
+    name: String,
+    created: String,
+    settings: PodSettings,
+    owner: ClusterObject,
 }
 
 /// All pods.
 #[derive(Debug, Default)]
-pub(super) struct RunningPods {
-    pub(super) pods: Vec<RunningPod>,
+pub struct RunningPods {
+    pods: Vec<RunningPod>,
     /// The newest pod of each owner, whole, with the time of its creation.
-    pub(super) newest: HashMap<ClusterObject, (String, Value)>,
+    newest: HashMap<ClusterObject, (String, Value)>,
+}
+
+/// The pods of one owner, the newest first, and the newest one whole.
+pub(super) struct OwnedPods {
+    pub(super) pods: Vec<LivePod>,
+    pub(super) newest: Value,
 }
 
 impl RunningPods {
-    pub(super) fn read(&mut self, facts: PodFacts, mut pod: Value) -> RunningPod {
+    /// Adds a pod. Returns whether its settings say that there is a gate.
+    pub fn add(&mut self, uid: String, pod: Value) -> bool {
         let owner = places::owner(&pod);
-        let created = pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
-        let settings = settings::of(&pod);
-        let is_newer = self.newest.get(&owner).is_none_or(|(other, _)| created > *other);
-        if is_newer {
-            if let Some(fields) = pod.as_object_mut() {
-                fields.remove("status");
-            }
+        let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let (name, created) = (text("name"), text("creationTimestamp"));
+        let settings = PodSettings::of(&pod);
+        let expects_gate = settings.expects_gate();
+        if self.newest.get(&owner).is_none_or(|(other, _)| created > *other) {
             self.newest.insert(owner.clone(), (created.clone(), pod));
         }
-        RunningPod { facts, settings, owner, created }
+        self.pods.push(RunningPod { uid, name, created, settings, owner });
+        expects_gate
     }
 
-    /// Keeps pods that were read, the newest first.
-    pub(super) fn keep(&mut self, mut pods: Vec<RunningPod>) {
-        let key = |pod: &RunningPod| (pod.created.clone(), pod.facts.name.clone());
-        pods.sort_by_cached_key(|pod| Reverse(key(pod)));
-        self.pods = pods;
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty()
     }
 
-    /// The pods whose settings say that there is a gate.
-    pub(super) fn with_gate(&self) -> Vec<PodFacts> {
-        let pods = self.pods.iter().filter(|pod| pod.settings.expects_gate());
-        pods.map(|pod| pod.facts.clone()).collect()
+    /// The pods by their owners, with the answers of the gates by the UIDs of their pods.
+    pub(super) fn by_owner(
+        mut self,
+        mut answers: HashMap<String, GateAnswer>,
+    ) -> BTreeMap<ClusterObject, OwnedPods> {
+        let key = |pod: &RunningPod| (pod.created.clone(), pod.name.clone());
+        self.pods.sort_by_cached_key(|pod| Reverse(key(pod)));
+        let newest = self.newest.into_iter();
+        let newest = newest.map(|(owner, (_, newest))| (owner, OwnedPods { pods: vec![], newest }));
+        let mut owners: BTreeMap<_, _> = newest.collect();
+        for RunningPod { uid, name, settings, owner, .. } in self.pods {
+            let gate = answers.remove(&uid).unwrap_or(GateAnswer::Unasked);
+            let pod = LivePod { name, settings, gate };
+            owners.entry(owner).and_modify(|owned| owned.pods.push(pod));
+        }
+        owners
     }
 }

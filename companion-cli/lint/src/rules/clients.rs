@@ -17,7 +17,7 @@ use crate::inputs::Inputs;
 use crate::listeners::{connection_manager, listener, uses};
 use crate::modules::Module;
 use crate::node::Node;
-use crate::objects::{Object, object_of, of_kind};
+use crate::objects::{Object, ip_detections, object_of};
 use crate::overlaid::Overlaid;
 use crate::pods::pod_around;
 use crate::proxy_protocol::{
@@ -151,12 +151,6 @@ fn extensions(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
         .filter_map(|(list, item)| Some((list, item.field("typed_config")?)))
 }
 
-/// The policies of Envoy Gateway that say how the client's address is detected.
-pub(super) fn detections(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, Node<'_>)> {
-    of_kind(inputs, "ClientTrafficPolicy")
-        .filter_map(|policy| Some((policy, policy.spec()?.get("clientIPDetection")?)))
-}
-
 const CHOSEN_BY_HEADER: &str = "the PROXY protocol header chooses the address that Envoy looks at";
 
 fn takes_headers(listener: Node<'_>) -> bool {
@@ -175,7 +169,7 @@ fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(config, CHOSEN_BY_HEADER);
         }
     }
-    for (policy, detection) in detections(inputs) {
+    for (policy, detection) in ip_detections(inputs) {
         let ranges = detection.get("xForwardedFor").and_then(|xff| xff.get("trustedCIDRs"));
         let everyone = |range: Node<'g>| range.text().is_none_or(|range| range.ends_with("/0"));
         if let Some(header) = detection.get("customHeader") {
@@ -228,7 +222,8 @@ fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         })
     };
     let is_written = writers(inputs).next().is_some();
-    for (_, detection) in detections(inputs).filter(|(policy, _)| is_written || restores(policy)) {
+    for (_, detection) in ip_detections(inputs).filter(|(policy, _)| is_written || restores(policy))
+    {
         findings.at(detection, NOT_REMOVED);
     }
 }

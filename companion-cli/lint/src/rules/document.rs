@@ -3,10 +3,8 @@
 
 use std::sync::LazyLock;
 
-use clap::ValueEnum as _;
-
 use super::checks;
-use crate::finding::{Rule, Severity};
+use crate::finding::Rule;
 
 /// The document with each paragraph as one line.
 static DOCUMENT: LazyLock<String> =
@@ -35,7 +33,7 @@ fn read(section: &'static str) -> Option<Rule> {
     let (why, fix) = rest.split_once("\n\n*Fix:* ")?;
     Some(Rule {
         code,
-        severity: Severity::from_str(severity, false).ok()?,
+        severity: severity.parse().ok()?,
         title,
         why,
         fix: fix.trim_end(),

@@ -1,8 +1,7 @@
 //! Maps beside the fields that their message has.
 
 use crate::finding::Findings;
-use crate::node::{Node, camel};
-use crate::value::MERGE;
+use crate::node::{MERGE, Node, camel};
 
 /// Maps to check: the path to them, the words for one of them, and its fields.
 pub(super) type Maps = &'static [(&'static str, &'static str, &'static str)];

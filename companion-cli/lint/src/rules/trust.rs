@@ -3,7 +3,6 @@
 
 use laststream_filter::config::wire::{ForwardedProto, Scope};
 
-use super::clients::detections;
 use super::scheme_filters::{
     FORWARDED_PROTO, SupportingFilter, is_forwarded_proto, matcher_around, mutations,
     mutations_before, removes, restorers, restoring_modules, writers, written,
@@ -14,7 +13,7 @@ use crate::inputs::Inputs;
 use crate::listeners::{connection_manager, uses};
 use crate::modules::Module;
 use crate::node::Node;
-use crate::objects::of_kind;
+use crate::objects::{ip_detections, of_kind};
 use crate::plugin_configs::{WasmPlugin, wasm_plugins};
 use crate::reach::Reach;
 use laststream_policy::warnings::is_wide;
@@ -223,7 +222,7 @@ fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for range in chains.chain(cidrs).flat_map(Node::items) {
         report(range, range.field("address_prefix").and_then(range_of));
     }
-    for (_, detection) in detections(inputs) {
+    for (_, detection) in ip_detections(inputs) {
         let ranges = detection.list("xForwardedFor.trustedCIDRs");
         ranges.for_each(|range| report(range, range.text().map(str::to_owned)));
     }

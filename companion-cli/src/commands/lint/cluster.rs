@@ -1,16 +1,16 @@
 //! `laststream lint --cluster`: the objects of an API server, its running pods, and their gates.
 
 use clap::Args;
-use laststream_fleet::{Access, AskOptions, Cluster, FleetError, GateQuery, PodReport, Selection};
+use laststream_fleet::objects::Objects;
+use laststream_fleet::{
+    Access, AskOptions, Class, Cluster, FleetError, GateQuery, PodFacts, PodReport, Selection,
+};
+use laststream_lint::live::{GateAnswer, RunningPods, Snapshot};
 use laststream_lint::output::Checked;
 use laststream_lint::{Assume, Finding};
 use laststream_policy::warnings::ROOT_NAMESPACE;
 use serde_json::Value;
 
-use super::judged::judged;
-use super::running::RunningPods;
-use super::settings::answer;
-use super::workloads;
 use crate::args::cluster::connect;
 use crate::args::pods::{ReachArgs, labels};
 use crate::commands::{Failure, misused};
@@ -77,33 +77,57 @@ pub(super) async fn findings(
     assume: Assume,
 ) -> Result<(Vec<Finding>, Checked), Failure> {
     let cluster = arguments.connect().await?;
-    let mut seen = cluster.objects(arguments.all_namespaces, ROOT_NAMESPACE).await?;
-    let mut pods = RunningPods::default();
-    let read = |facts, pod| Some(pods.read(facts, pod));
-    match cluster.whole_pods(&arguments.selection(), read).await {
-        Ok(listed) => pods.keep(listed),
+    let Objects { objects, mut refused } =
+        cluster.objects(arguments.all_namespaces, ROOT_NAMESPACE).await?;
+    let mut running = RunningPods::default();
+    let keep = |pod: PodFacts, fields| running.add(pod.uid.clone(), fields).then_some(pod);
+    let gated = match cluster.whole_pods(&arguments.selection(), keep).await {
+        Ok(gated) => gated,
         Err(error) if error.is_final() => return Err(error.into()),
-        Err(error) => seen.refused.push(error),
-    }
+        Err(error) => {
+            refused.push(error);
+            running = RunningPods::default();
+            Vec::new()
+        }
+    };
     let is_own = |object: &Value| {
         arguments.all_namespaces || object["metadata"]["namespace"] == cluster.namespace()
     };
     let is_narrowed = arguments.selector.is_some();
-    let has_objects = !is_narrowed && seen.objects.iter().any(is_own);
-    if pods.pods.is_empty() && seen.refused.is_empty() && !has_objects {
+    let has_objects = !is_narrowed && objects.iter().any(is_own);
+    if running.is_empty() && refused.is_empty() && !has_objects {
         let why = "nothing to check was found: are the namespace and the labels right?";
         return Err(FleetError::NothingFound(why).into());
     }
-    let survey = cluster.survey(pods.with_gate(), arguments.ask_options(1)).await;
+    let survey = cluster.survey(gated, arguments.ask_options(1)).await;
     let is_refused = survey.failure.is_some();
-    seen.refused.extend(survey.failure);
-    let answers = survey.pods.into_iter().map(|(pod, said)| {
-        let answer = answer(PodReport::of(&pod, &said), is_refused);
+    refused.extend(survey.failure);
+    let answers = survey.pods.into_iter().map(|(pod, answer)| {
+        let answer = gate_answer(PodReport::of(&pod, &answer), is_refused);
         (pod.uid, answer)
     });
+    let refused = refused.iter().map(ToString::to_string).collect();
+    let snapshot = Snapshot::of(objects, running, answers.collect(), refused, is_narrowed);
     let kubernetes = assume.kubernetes.or(cluster.version().await);
-    let assume = Assume { kubernetes, ..assume };
-    let refused = seen.refused.iter().map(ToString::to_string).collect();
-    let found = workloads::Cluster::of(seen.objects, pods, &answers.collect(), is_narrowed);
-    Ok(judged(&found, refused, &assume)?)
+    Ok(snapshot.findings(&Assume { kubernetes, ..assume })?)
+}
+
+/// The answer of a gate from the report on its pod. `is_refused`: a right for all pods is missing,
+/// which is one finding of its own.
+fn gate_answer(report: PodReport, is_refused: bool) -> GateAnswer {
+    let why = report.why.filter(|_| !(is_refused && report.gate_unreachable));
+    match report.class {
+        Class::NotRunning => GateAnswer::Unasked,
+        Class::Unreachable if is_refused => GateAnswer::Unasked,
+        Class::Unreachable => GateAnswer::Silent(why.unwrap_or_default()),
+        Class::Without => GateAnswer::Missing("the proxy has no metric of laststream".to_owned()),
+        Class::HalfUpgraded if report.state.is_none() => {
+            GateAnswer::Missing(why.unwrap_or_default())
+        }
+        Class::HalfUpgraded | Class::Installed => GateAnswer::Here {
+            count: report.count.unwrap_or_else(|| "asking".to_owned()),
+            why,
+            version: report.version.filter(|version| !version.is_empty()),
+        },
+    }
 }

@@ -2,11 +2,6 @@
 
 mod cluster;
 mod cut;
-mod judged;
-mod places;
-mod running;
-mod settings;
-mod workloads;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,6 @@
 
 use regex::bytes::RegexBuilder;
 
-use super::super::clients::detections;
 use super::super::grace;
 use crate::change::same;
 use crate::envoy_filter::{Patch, patches};
@@ -10,7 +9,7 @@ use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::modules::{gates, modules};
 use crate::node::Node;
-use crate::objects::{Object, beside, objects, of_kind};
+use crate::objects::{Object, beside, ip_detections, objects, of_kind};
 use crate::pods::pods;
 use crate::upgrade::ISTIO;
 use crate::volumes;
@@ -181,7 +180,7 @@ pub(super) fn lua<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 pub(super) fn client_ip_detections<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (_, detection) in detections(inputs) {
+    for (_, detection) in ip_detections(inputs) {
         let ways = ["xForwardedFor", "customHeader", "directSourceIP"].into_iter();
         let count = ways.filter(|way| detection.get(way).is_some()).count();
         if count != 1 {
@@ -191,7 +190,7 @@ pub(super) fn client_ip_detections<'g>(inputs: &'g Inputs, findings: &mut Findin
 }
 
 pub(super) fn zero_hops<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (_, detection) in detections(inputs) {
+    for (_, detection) in ip_detections(inputs) {
         let hops = detection.fields("xForwardedFor.numTrustedHops");
         if let Some(hops) = hops.filter(|hops| hops.number() == Some(0)) {
             findings.at(hops, "the nearest peer is trusted before, and not any more");
