@@ -57,6 +57,7 @@ lint_host() {
     local -x SKIP_WASM_BUILD=1
     rustup component add clippy
     walls
+    .ci/circles
     cargo clippy --workspace --all-targets --locked -- --deny warnings
     cargo clippy --test mesh --features mesh --locked -- --deny warnings
 }
