@@ -49,7 +49,7 @@ fn no_destination<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for restorer in port_readers(inputs) {
         let own = own_peer_info_filters(&tellers, &restorer);
         for teller in own.filter(|teller| !has_addresses(*teller)) {
-            findings.at(teller, "the local addresses of the connection are not told");
+            findings.at(teller, "no filter passes the connection's local addresses");
         }
         if !gets_headers(inputs, &restorer) {
             let message = "no listener filter of these files takes PROXY protocol headers";
@@ -162,7 +162,7 @@ fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let cidrs = config.field("xff_trusted_cidrs");
         let is_limited_list = cidrs.and_then(|cidrs| cidrs.get("cidrs")).is_some_and(names_peers);
         if is_type(config, "XffConfig") && !is_limited_list && !has_hops(config) {
-            findings.at(cidrs.unwrap_or(config), "every peer is believed");
+            findings.at(cidrs.unwrap_or(config), "all peers are trusted");
         } else if is_type(config, "CustomHeaderConfig") && !is_limited(list) {
             findings.at(config, "the filter chain takes every peer");
         } else if listener(list).is_some_and(takes_headers) {
@@ -176,7 +176,7 @@ fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(header, "the policy applies to every peer");
         } else if let Some(range) = ranges.and_then(|ranges| ranges.items().find(|r| everyone(*r)))
         {
-            findings.at(range, "every peer is believed");
+            findings.at(range, "all peers are trusted");
         } else if ranges.is_some() && policy_setting(policy).is_some() {
             findings.at(detection, CHOSEN_BY_HEADER);
         }

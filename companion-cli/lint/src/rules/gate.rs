@@ -105,7 +105,7 @@ fn idle_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let idle = node.and_then(Node::millis).unwrap_or(IDLE);
         let deadline = gate.deadline_ms / 1000;
         if idle == 0 {
-            let message = format!("Envoy holds for ever: write `{}s`", deadline + 10);
+            let message = format!("an idle stream never times out: set `{}s`", deadline + 10);
             findings.at(node.unwrap_or(manager), message);
         } else if idle <= gate.deadline_ms.saturating_add(LAST_ANSWER) {
             let message = format!(

@@ -105,8 +105,7 @@ pub(super) fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Finding
                 .or_else(|| node.parent()?.get("name")?.text())
                 .unwrap_or_default();
             let pod = pod.object.name();
-            let message =
-                format!("`{name}` is not looked at: the sidecar of `{pod}` is a native one");
+            let message = format!("`{name}` has no effect: `{pod}` has a native sidecar");
             findings.at(node, message);
         }
     }
