@@ -9,6 +9,7 @@ pub mod compile;
 pub mod inspect;
 pub mod make;
 pub mod optimise;
+pub mod publish;
 
 /// The module inside this program.
 pub fn builtin() -> Result<&'static [u8], &'static str> {

@@ -1,8 +1,8 @@
 //! Compares rendered files with a folder, and writes what differs.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::{fmt, fs};
 
 use similar::TextDiff;
 
@@ -25,6 +25,16 @@ pub enum Difference {
     Changed(String, String),
     /// It was rendered earlier, and would not be rendered now.
     Stale(String),
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(name) => write!(f, "missing: {name}"),
+            Self::Changed(name, _) => write!(f, "differs: {name}"),
+            Self::Stale(name) => write!(f, "stale: {name} is no longer rendered by this policy"),
+        }
+    }
 }
 
 /// Says what could not be done with a file or folder.

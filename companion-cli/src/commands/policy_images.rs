@@ -148,7 +148,7 @@ impl<'a> PolicyImages<'a> {
             let registry = Registry::new(&reference.registry, options, sources, self.printer)?;
             Ok(inspect::image(&registry, &reference)?)
         };
-        let inspection = inspection().map_err(|error| format!("cannot be looked at: {error}"))?;
+        let inspection = inspection().map_err(|error| format!("cannot be inspected: {error}"))?;
         let mut difference = inspection.differs_from(match wanted {
             Wanted::Module => Kind::Module,
             Wanted::FrameFilter => Kind::FrameFilter,

@@ -1,22 +1,23 @@
 //! `laststream push`
 
+mod module;
+mod result;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
 use laststream_base::digest::Digest;
 use laststream_base::env_vars;
-use laststream_module::analysis::{Kind, analyse};
-use laststream_module::{builtin, builtin_frames, inspect};
+use laststream_module::analysis::Kind;
+use laststream_module::publish::{self, TagMove};
 use laststream_oci::image::{Image, Reference, VARIANT};
 use laststream_oci::registry::credentials::Sources;
-use laststream_oci::registry::{Options, Registries, Registry};
+use laststream_oci::registry::{Options, Registries};
 use laststream_oci::sign;
-use serde_json::json;
 
 use crate::args::registry::RegistryArgs;
-use crate::commands::{Ended, Exit, Failure, Output, Printer, misused};
-use crate::input::{LARGEST_MODULE, read};
+use crate::commands::{Ended, Exit, Output, Printer, misused};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,7 +51,7 @@ pub(crate) struct Push {
     references: Vec<Reference>,
     /// The module: a file, `-` for standard input, or one of the modules that this program carries:
     /// `builtin`, or `builtin-frames` for the frame filter of WebSockets.
-    #[arg(long, value_name = "FILE", default_value = BUILTIN)]
+    #[arg(long, value_name = "FILE", default_value = module::BUILTIN)]
     module: PathBuf,
     /// An annotation of the image, such as `org.opencontainers.image.version=1.0.0`. May be
     /// repeated.
@@ -76,9 +77,6 @@ pub(crate) struct Push {
     #[command(flatten)]
     registry: RegistryArgs,
 }
-
-const BUILTIN: &str = "builtin";
-const BUILTIN_FRAMES: &str = "builtin-frames";
 
 /// Parses `KEY=VALUE`; the value may hold `=`, too.
 fn annotation(text: &str) -> Result<(String, String), String> {
@@ -132,52 +130,24 @@ impl Push {
         printer: &Printer,
     ) -> Result<(), String> {
         let registries = Registries::of(&self.references, options, sources, printer)?;
-        let digests = registries.digests()?;
-        let after = &image.digest;
         let mut moves = Vec::new();
-        for (target, before) in registries.iter().zip(digests) {
-            let Some(before) = before.filter(|before| before != after) else { continue };
-            let other = other_content(target, kind, printer);
-            if let Some(other) = other.filter(|_| !self.replace) {
-                return Err(format!(
-                    "{other}: push to another name, or give `--replace`\nnothing was published: no \
-                        tag has changed"
-                ));
+        for TagMove { reference, from, other } in publish::tag_moves(&registries, image, kind)? {
+            match other {
+                Ok(Some(other)) if !self.replace => {
+                    return Err(format!(
+                        "`{reference}` holds {other}, and this push has {kind}: push to another \
+                            name, or give `--replace`\nnothing was published: no tag has changed"
+                    ));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    printer.warning(&format!("`{reference}` cannot be inspected: {error}"));
+                }
             }
-            moves.push(format!("the tag `{}` moves from {before} to {after}", target.0));
+            moves.push(format!("the tag `{reference}` moves from {from} to {}", image.digest));
         }
         moves.iter().for_each(|moved| printer.warning(moved));
         registries.publish(image)
-    }
-
-    /// The module, and which one it is.
-    fn load(&self) -> Result<(Vec<u8>, Kind), Failure> {
-        let carried = match self.module.to_str() {
-            Some(BUILTIN) => Some(builtin()),
-            Some(BUILTIN_FRAMES) => Some(builtin_frames()),
-            _ => None,
-        };
-        if let Some(module) = carried {
-            let missing = |reason| {
-                format!(
-                    "this laststream carries no module ({reason}): name one with `--module FILE`"
-                )
-            };
-            let module = module.map_err(missing)?;
-            return Ok((module.to_vec(), analyse(module)?.kind));
-        }
-        let module = read(&self.module, LARGEST_MODULE)?;
-        let kind = analyse(&module).and_then(|module| match module.kind {
-            Kind::Foreign => Err("is a module that is not of laststream".to_owned()),
-            kind => Ok(kind),
-        });
-        match kind {
-            Ok(kind) => Ok((module, kind)),
-            Err(problem) => {
-                let text = format!("`{}` {problem}", self.module.display());
-                Err(Failure { exit: Exit::Negative, ..text.into() })
-            }
-        }
     }
 
     /// The standard annotations, replaced by those of the command line.
@@ -185,61 +155,6 @@ impl Push {
         let mut annotations = kind.annotations();
         annotations.extend(self.annotations.iter().cloned());
         annotations
-    }
-
-    fn print_result(&self, image: &Image, module: &[u8], kind: Kind, printer: &Printer) {
-        match self.output {
-            Output::Text => {
-                if self.dry_run {
-                    printer.stdout_verbatim(&String::from_utf8_lossy(&image.manifest));
-                }
-                printer.stdout(&self.text(image, module));
-                self.say_next_steps(kind, printer);
-            }
-            Output::Json => {
-                for reference in &self.references {
-                    let (repository, digest) = (reference.name(), &image.digest);
-                    // The field names of similar tools.
-                    let json = json!({
-                        "url": format!("oci://{repository}@{digest}"),
-                        "repository": repository,
-                        "tag": reference.tag,
-                        "digest": digest.as_str(),
-                    });
-                    printer.json(&json.to_string());
-                }
-            }
-        }
-    }
-
-    fn say_next_steps(&self, kind: Kind, printer: &Printer) {
-        let Some(reference) = self.references.first().filter(|_| !self.dry_run) else { return };
-        let field = match kind {
-            Kind::FrameFilter => format!("websockets: {{module: oci://{reference}, routes: …}}"),
-            Kind::Module | Kind::Foreign => format!("module: oci://{reference}"),
-        };
-        printer.status_line(&format!(
-            "next: write `{field}` into policy.yaml, and run\n\
-                laststream render all --policy policy.yaml --output-dir FOLDER"
-        ));
-    }
-
-    fn text(&self, image: &Image, module: &[u8]) -> String {
-        let mut lines: Vec<String> = self.references.iter().map(ToString::to_string).collect();
-        lines.extend(self.names().iter().map(|name| format!("oci://{name}@{}", image.digest)));
-        lines.push(format!("manifest digest: {}", image.digest));
-        lines.push(
-            "  belongs to oci://: without `sha256:` it is the `sha256` in an EnvoyFilter, \
-                WasmPlugin or EnvoyExtensionPolicy"
-                .to_owned(),
-        );
-        lines.push(format!("module sha256:   {}", Digest::of(module).hex()));
-        lines.push(
-            "  belongs to http:// and https://: it is the `sha256` where the module is \
-            fetched as a file"
-                .to_owned(),
-        );
-        lines.join("\n")
     }
 
     /// The names of registry and repository.
@@ -265,26 +180,6 @@ impl Push {
         }
         Ok(())
     }
-}
-
-/// Looks at the image that a tag points to before the push. Returns the reason to leave the tag
-/// there: the image holds something else than the module that is pushed.
-fn other_content(
-    (reference, registry): (&Reference, &Registry<'_>),
-    kind: Kind,
-    printer: &Printer,
-) -> Option<String> {
-    let remote = inspect::image(registry, reference).map(|found| found.module);
-    let other_kind = match remote {
-        Ok(Some(module)) if module.kind == kind => None,
-        Ok(Some(module)) => Some(module.kind.to_string()),
-        Ok(None) => Some("no module of laststream".to_owned()),
-        Err(error) => {
-            printer.warning(&format!("`{reference}` cannot be looked at: {error}"));
-            None
-        }
-    };
-    other_kind.map(|held| format!("`{reference}` holds {held}, and this push has {kind}"))
 }
 
 fn without_repetition<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {

@@ -1,25 +1,21 @@
 //! `laststream run`
 
+mod drain;
+mod serve;
 mod signals;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use laststream_base::causes::Context as _;
 use laststream_base::env_vars;
-use laststream_gate::text::if_any;
-use laststream_gate::{self as gate, Secret};
 use laststream_local::Server;
 use laststream_local::envoy::{self, NEWEST, Version, Wanted};
 use laststream_local::run::module::ModuleSource;
 use laststream_local::run::upstream::{self, Upstream};
-use laststream_local::run::watch::{ChangeDetector, Watch};
-use laststream_local::run::{self, Drained, Runner, Setup, Step, StopRequests, echo};
-use laststream_policy::Policy;
-
-use laststream_filter::config::wire::SHORTEST_SECRET;
+use laststream_local::run::watch::ChangeDetector;
+use laststream_local::run::{self, Runner, Setup, StopRequests, Watches, echo};
 
 use crate::commands::{Ended, Exit, Failure, Output, Printer, misused};
 use crate::guard;
@@ -88,9 +84,6 @@ Examples:
 Exit codes: 0 no stream was cut, 1 streams were or may have been cut (the deadline, or a second \
 Ctrl-C), 2 Envoy did not start or ended by itself, 64 wrong arguments.";
 
-/// The pause between two checks of signals, files and the process.
-const PAUSE: Duration = Duration::from_millis(50);
-
 pub(crate) fn run(command: &Run, printer: &Printer) -> Ended {
     let parts = Parts::get(command, printer)?;
     // From here on Ctrl-C requests a drain.
@@ -105,12 +98,17 @@ pub(crate) fn run(command: &Run, printer: &Printer) -> Ended {
         }
         Err(error) => return Err(error.into()),
     };
-    printer.result(command.output, runner.places(), &announcement(command, &runner));
+    printer.result(
+        command.output,
+        runner.places(),
+        &serve::announcement(&runner, command.upstream.is_none()),
+    );
     printer.status_line("for `laststream status` and other commands in another terminal:");
     printer.status_line(&format!("export LASTSTREAM_GATE={}", runner.places().gate));
     printer.status_line("Ctrl-C drains and ends it");
-    serve(&mut runner, parts.watches, &stop, printer)?;
-    drain(&mut runner, printer)
+    let policy = command.policy.as_deref();
+    serve::serve(&mut runner, policy, parts.watches, &stop, printer)?;
+    drain::drain(&mut runner, printer)
 }
 
 /// Everything that must be there before Envoy is started.
@@ -120,21 +118,13 @@ struct Parts {
     _echo: Option<Server>,
 }
 
-/// The files to watch while Envoy runs.
-#[derive(Default)]
-struct Watches {
-    policy: Option<(PathBuf, Watch)>,
-    has_secret: bool,
-    module: Option<Watch>,
-}
-
 impl Parts {
     fn get(command: &Run, printer: &Printer) -> Result<Self, Failure> {
         let source = ModuleSource::read(&command.module).map_err(misused)?;
         is_something_to_watch(command, &source).map_err(misused)?;
         let file = command.policy.as_deref();
         let text = policy_text(file)?;
-        let secret = secret()?;
+        let secret = run::policy::secret(&env_vars::of_process)?;
         let reader = if file.is_some() { run::policy::read_file } else { run::policy::read };
         let policy = reader(&text, secret.is_some());
         let policy = self::policy(file, "the default policy", policy, printer)?;
@@ -142,14 +132,13 @@ impl Parts {
         let eye = ChangeDetector::of_module(&source); // changes while it compiles are compiled next
         let module = source.bytes(printer)?;
         let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer)?;
-        let mut watches = Watches { has_secret: secret.is_some(), ..Watches::default() };
-        if command.watch {
-            watches.policy =
-                command.policy.clone().map(|file| (file.clone(), Watch::policy(file, text)));
-            let make = source.clone();
-            let make = move || make.bytes(&Printer::default());
-            watches.module = eye.map(|eye| Watch::new(eye, module.clone(), make));
-        }
+        let watches = if command.watch {
+            let policy = file.map(|file| (file, text));
+            let module = eye.map(|eye| (eye, source, module.clone()));
+            Watches::new(policy, secret.is_some(), module, Printer::default())
+        } else {
+            Watches::default()
+        };
         let setup = Setup {
             envoy: envoy.binary,
             policy,
@@ -182,17 +171,6 @@ fn is_something_to_watch(command: &Run, source: &ModuleSource) -> Result<(), Str
     Ok(())
 }
 
-/// Reads the gate's secret from the environment, like the other commands. Envoy gets it, too.
-fn secret() -> Result<Option<Secret>, String> {
-    match gate::secret(None, &env_vars::of_process)? {
-        Some(secret) if secret.reveal().len() < SHORTEST_SECRET => Err(format!(
-            "{} is too short for a secret: {SHORTEST_SECRET} characters or more",
-            env_vars::LASTSTREAM_SECRET
-        )),
-        secret => Ok(secret),
-    }
-}
-
 /// The address of the app. The built-in app is returned, too, because it ends when it is dropped.
 fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>), Failure> {
     let Some(address) = &command.upstream else {
@@ -206,115 +184,6 @@ fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>),
         ));
     }
     Ok((at, None))
-}
-
-fn announcement(command: &Run, runner: &Runner) -> String {
-    let places = runner.places();
-    let note = if command.upstream.is_none() { " (built in, shows each request)" } else { "" };
-    format!(
-        "listener: {}\ngate:     {}\nadmin:    {}\nupstream: {}{note}\nlog:      {}",
-        places.listener,
-        places.gate,
-        places.admin,
-        places.upstream,
-        places.log.display()
-    )
-}
-
-/// Serves until a request to stop. An error means that Envoy has ended by itself.
-fn serve(
-    runner: &mut Runner,
-    mut watches: Watches,
-    stop: &StopRequests,
-    printer: &Printer,
-) -> Result<(), Failure> {
-    while !stop.is_requested() {
-        if let Some(status) = runner.ended() {
-            return Err(ended(runner, &status));
-        }
-        if let Some((file, watch)) = &mut watches.policy
-            && let Some(text) = watch.changed()
-        {
-            match text {
-                Ok(text) => match policy(
-                    Some(file),
-                    "",
-                    run::policy::read_file(&text, watches.has_secret),
-                    printer,
-                ) {
-                    Ok(policy) => replace(runner, "policy", Some(&policy), None, printer),
-                    Err(_) => printer.warning(&"the previous policy stays active"),
-                },
-                Err(error) => {
-                    printer.warning(&format!("{error}; the previous policy stays active"))
-                }
-            }
-        }
-        match watches.module.as_mut().and_then(Watch::changed) {
-            Some(Ok(bytes)) => replace(runner, "module", None, Some(&bytes), printer),
-            Some(Err(error)) => {
-                printer.warning(&format!("{error}\nthe previous module stays active"))
-            }
-            None => {}
-        }
-        std::thread::sleep(PAUSE);
-    }
-    Ok(())
-}
-
-fn replace(
-    runner: &mut Runner,
-    what: &str,
-    policy: Option<&Policy>,
-    module: Option<&[u8]>,
-    printer: &Printer,
-) {
-    match runner.replace(policy, module) {
-        Ok(()) => printer.status_line(&format!("the new {what} is in place")),
-        Err(refusal) => printer.warning(&format!(
-            "the new {what} is rejected, the previous one stays active: {refusal}"
-        )),
-    }
-}
-
-fn drain(runner: &mut Runner, printer: &Printer) -> Ended {
-    printer.status_line("draining; Ctrl-C again ends it at once");
-    let on_step = |step: &Step| match step {
-        Step::Waiting { reason, late, deadline_in } => {
-            let late = if_any(*late, format!("; requests that came after the drain began: {late}"));
-            let limit = deadline_in
-                .map_or(String::new(), |left| format!(" (at most {} s)", left.as_secs()));
-            printer.status_line(&format!("waiting: {reason}{late}{limit}"));
-        }
-        Step::Unknown(error) => printer.warning(&format!("the gate does not answer: {error}")),
-    };
-    let drained = runner.drain(&on_step);
-    let log = runner.places().log.display().to_string();
-    match drained {
-        Drained::Empty { exempt } => {
-            let but =
-                format!(", but for long-lived streams that the policy does not wait for: {exempt}");
-            let but = if_any(exempt, but);
-            let log =
-                if runner.release_folder() { String::new() } else { format!("; its log: {log}") };
-            printer.status_line(&format!(
-                "no stream was in flight when the gate let Envoy end{but}{log}"
-            ));
-            Ok(Exit::Fine)
-        }
-        Drained::Cut { streams, why } => {
-            printer.warning(&format!(
-                "{why}; streams in flight at the last look, cut now: {streams}; Envoy's log: {log}"
-            ));
-            Ok(Exit::Negative)
-        }
-        Drained::Ended(status) => Err(ended(runner, &status)),
-    }
-}
-
-fn ended(runner: &Runner, status: &std::process::ExitStatus) -> Failure {
-    let (log, tail) = (runner.places().log.display(), runner.tail());
-    format!("Envoy has ended by itself ({status}); the end of `{log}`:\n{tail}").into()
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

@@ -146,7 +146,7 @@ fn a_tag_that_contradicts_its_digest_is_reported() -> Outcome {
     let said = render(&other, &[])?.stderr_contains(&format!("`{image}` is `{digest}` now"))?;
     ensure!(said.stdout.contains(&other), "the digest alone is used: {}", said.stdout);
     let before = registry.requests().len();
-    render(digest, &["--digest", &other])?.stderr_contains("was not looked at")?;
+    render(digest, &["--digest", &other])?.stderr_contains("was not verified")?;
     ensure_eq!(registry.requests().len(), before, "requests");
     Ok(())
 }

@@ -14,6 +14,7 @@ mod stop;
 mod swap;
 pub mod upstream;
 pub mod watch;
+mod watches;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -33,6 +34,7 @@ use laststream_policy::Policy;
 use laststream_render::local::Ports;
 pub use start::RunnerError;
 pub use stop::StopRequests;
+pub use watches::Watches;
 
 #[derive(Debug, Clone)]
 pub struct Setup {

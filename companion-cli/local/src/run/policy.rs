@@ -1,6 +1,8 @@
 //! Reads a policy with any placement for the Envoy of `run` on this machine.
 
-use laststream_base::env_vars::LASTSTREAM_SECRET;
+use laststream_base::env_vars::{LASTSTREAM_SECRET, Lookup};
+use laststream_filter::config::wire::SHORTEST_SECRET;
+use laststream_gate::{self as gate, Secret};
 use laststream_policy::file::{Engine, Finish, GateSecret, WebsocketRoute, Websockets};
 use laststream_policy::placement::Placement;
 use laststream_policy::{self as policy, Overrides, Policy, PolicyError, PolicyProblem};
@@ -9,6 +11,16 @@ use laststream_policy::{self as policy, Overrides, Policy, PolicyError, PolicyPr
 /// the policy the failure policy of a local module.
 const SOME_FILE: &str = "laststream.wasm";
 const SOME_NAMESPACE: &str = "default";
+
+/// The gate's secret from the environment, as the other commands read it. Envoy gets it, too.
+pub fn secret(lookup: Lookup<'_>) -> Result<Option<Secret>, String> {
+    match gate::secret(None, lookup)? {
+        Some(secret) if secret.reveal().len() < SHORTEST_SECRET => Err(format!(
+            "{LASTSTREAM_SECRET} is too short for a secret: {SHORTEST_SECRET} characters or more"
+        )),
+        secret => Ok(secret),
+    }
+}
 
 /// Reads a policy file. An empty one is refused, because an editor may truncate a file before it
 /// writes it: that must not look like a policy without rules.

@@ -1,209 +1,68 @@
 //! `laststream lint …`
 
+mod args;
 mod cluster;
 mod cut;
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use laststream_base::versions::{self, ISTIO, KUBERNETES, Program, Release};
-use laststream_lint::change::Change;
-use laststream_lint::crds::{Definition, Definitions};
+use laststream_lint::change::{Change, CutStreams};
 use laststream_lint::output::{self, Checked};
-use laststream_lint::upgrade::Step;
-use laststream_lint::{self as lint, Assume, Finding, Rule, Severity, SourceFile};
+use laststream_lint::{self as lint, Assume, Finding, Rule};
 
-use self::cluster::LiveArgs;
+pub(crate) use self::args::Lint;
+use self::args::{Format, gather};
 use crate::commands::pods::block_on;
 use crate::commands::{Ended, Exit, Failure, Printer, misused};
 
-/// Checks manifests, or the objects of a cluster, for mistakes that lose requests: EnvoyFilters,
-/// pods, Helm values, plain Envoys.
-///
-/// All files are checked together, because a name may collide with another file, and a grace period
-/// may be too short for a gate in another file. Folders are searched for .yaml, .yml and .json. A
-/// comment `# laststream-lint: ignore=LS206` ignores a rule on its own line; on a line by itself,
-/// it ignores the rule on the next line. `ignore-file=` ignores the rule in the whole file.
-///
-/// With `--cluster` the objects of the API server are checked, and what only the running pods show:
-/// settings that differ from their template, and the answers of their gates.
-///
-/// Exit codes: 0 no finding at or above `--fail-on`, 1 at least one, 2 a file could not be read or
-/// the API server cannot be asked, 64 wrong arguments.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Lint {
-    /// Files and folders; `-` for standard input.
-    #[arg(value_name = "FILE",
-        required_unless_present_any = ["list", "explain", "change", "cluster"])]
-    files: Vec<PathBuf>,
-    #[command(flatten)]
-    live: LiveArgs,
-    /// Says which parts of a change replace listeners or filter chains in Istio and in Envoy
-    /// Gateway, on which workloads, and how long streams then have. OLD and NEW are files or
-    /// folders, one of them may be `-`. With `--cluster`: how many streams that would cut now.
-    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with_all = ["files", "list"])]
-    change: Option<Vec<PathBuf>>,
-    /// Says what an upgrade changes for these files, or for the objects of a cluster: for streams,
-    /// ports, drains, trust and the objects themselves. Separate several programs by commas, or
-    /// repeat the option: istio, envoy, envoy-gateway, kubernetes. Those of Istio and of Envoy
-    /// Gateway include the Envoy in them.
-    #[arg(long, value_name = "PROGRAM=FROM:TO", value_delimiter = ',',
-        conflicts_with_all = ["change", "list", "explain"])]
-    upgrade: Vec<Step>,
-    /// The format of the findings.
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
-    /// The lowest severity that makes the exit code 1.
-    #[arg(long, value_enum, default_value_t = Severity::Warning)]
-    fail_on: Severity,
-    /// Ignores a rule. Separate several codes by commas, or repeat the option.
-    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = rule)]
-    ignore: Vec<&'static Rule>,
-    /// The version of Istio, for rules that depend on it.
-    #[arg(long, value_name = "VERSION", value_parser = versions::release)]
-    istio: Option<Release>,
-    /// The version of Kubernetes, for rules that depend on it.
-    #[arg(long, value_name = "VERSION", value_parser = versions::release)]
-    kubernetes: Option<Release>,
-    /// A file with CRDs, in place of the built-in schemas of their kinds. Separate several files
-    /// by commas, or repeat the option.
-    #[arg(long, value_name = "FILE", value_delimiter = ',')]
-    crds: Vec<PathBuf>,
-    /// Explains a rule.
-    #[arg(long, value_name = "CODE", value_parser = rule, conflicts_with_all = ["files", "list"])]
-    explain: Option<&'static Rule>,
-    /// Lists all rules.
-    #[arg(long, conflicts_with = "files")]
-    list: bool,
-}
-
-const EXAMPLES: &str = "Examples:
-  laststream lint mesh/
-  kubectl kustomize overlays/prod | laststream lint --istio 1.29 -
-  laststream lint --output sarif mesh/ > laststream.sarif
-  laststream lint --explain LS204
-  laststream lint --change mesh/ changed/
-  laststream lint --upgrade istio=1.30:1.31,kubernetes=1.34:1.36 mesh/
-  laststream lint --change mesh/ changed/ --cluster -A
-  laststream lint --cluster -n shop";
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Text for a terminal.
-    #[default]
-    Text,
-    /// JSON.
-    Json,
-    /// SARIF 2.1.0, for code hosts.
-    Sarif,
-}
-
-fn rule(code: &str) -> Result<&'static Rule, String> {
-    lint::rules()
-        .find(|rule| rule.code.eq_ignore_ascii_case(code))
-        .ok_or_else(|| "there is no such rule; `laststream lint --list` names them".into())
-}
-
-/// A warning about a version whose rules the program does not have.
-fn outside_of_table(program: &Program, given: Release) -> Option<String> {
-    let judged = versions::text(program.instead_of(given)?);
-    let own = if *program == ISTIO {
-        ". For the CRDs of yours, name the file with them: `--crds FILE`"
-    } else {
-        ""
-    };
-    let Program { name, .. } = program;
-    let range = program.range();
-    Some(format!("{name} {range} are known: objects are judged by the rules of {judged}{own}"))
-}
-
-impl Lint {
-    /// Whether manifests are checked, instead of rules printed.
-    pub(crate) fn is_check(&self) -> bool {
-        !self.list && self.explain.is_none()
-    }
-
-    fn assume(&self) -> Result<Assume, Failure> {
-        let assume = Assume {
-            istio: self.istio,
-            kubernetes: self.kubernetes,
-            crds: read_crds(&self.crds)?,
-            ignored: self.ignore.iter().map(|rule| rule.code).collect(),
-            ..Assume::default()
-        };
-        Ok(assume.with_upgrade(self.upgrade.clone()))
-    }
-}
+/// What is printed: findings, the number of their sources, the streams that a change cuts now.
+type Verdict = (Vec<Finding>, Checked, Option<Vec<CutStreams>>);
 
 pub(crate) fn run(lint: &Lint, printer: &Printer) -> Ended {
     if let Some(rule) = lint.explain {
-        if lint.output != Format::Text {
-            return Err(misused(
-                "`--explain` prints text only: leave out `--output`, or take `--list` for JSON",
-            ));
-        }
-        printer.stdout(&output::explanation(rule));
-        return Ok(Exit::Fine);
+        return explain(rule, lint.output, printer);
     }
     if lint.list {
-        if lint.output == Format::Text {
-            printer.stdout(&output::list())
-        } else {
-            printer.json(&output::list_json())
+        match lint.output {
+            Format::Text => printer.stdout(&output::list()),
+            Format::Json | Format::Sarif => printer.json(&output::list_json()),
         }
         return Ok(Exit::Fine);
     }
-    let named = lint.files.iter().chain(lint.change.iter().flatten()).chain(&lint.crds);
-    if named.filter(|file| *file == Path::new("-")).count() > 1 {
-        return Err(misused("more than one is standard input: name files for all but one of them"));
-    }
-    lint.live.refuse_without_cluster()?;
-    for (program, given) in [(ISTIO, lint.istio), (KUBERNETES, lint.kubernetes)] {
-        let warning = given.and_then(|given| outside_of_table(&program, given));
-        warning.into_iter().for_each(|warning| printer.warning(&warning));
-    }
-    let mut cut = None;
-    let assume = lint.assume()?;
-    let (findings, checked) = if let Some([old, new]) = lint.change.as_deref() {
-        let (change, files) = read_change([old, new], assume)?;
-        if lint.live.is_given() {
-            cut = Some(block_on(cut::now(&change, &lint.live, printer))?);
-        }
-        (change.findings(), Checked::Files(files))
-    } else if lint.live.is_given() {
-        block_on(cluster::findings(&lint.live, assume))?
-    } else {
-        findings(&lint.files, assume)?
-    };
-    match lint.output {
-        Format::Text => {
-            if !findings.is_empty() {
-                printer.coloured(&output::text(&findings));
-            }
-            if let Some(cut) = cut.as_ref().filter(|cut| !cut.is_empty()) {
-                printer.stdout(&output::cut(cut));
-            }
-        }
-        Format::Json => printer.json(&output::json(&findings, checked, cut.as_deref())),
-        Format::Sarif => {
-            printer.json(&output::sarif(&findings, std::env::current_dir().ok().as_deref()))
-        }
-    }
-    printer.status_line(&output::summary(&findings, checked));
-    if let Some(cut) = &cut {
-        printer.status_line(&output::cut_summary(cut));
-    }
+    lint.refuse_contradictions()?;
+    lint.outside_of_table().for_each(|warning| printer.warning(&warning));
+    let verdict = judge(lint, printer)?;
+    print(&verdict, lint.output, printer);
+    let (findings, ..) = verdict;
     let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on);
     Ok(if counts { Exit::Negative } else { Exit::Fine })
 }
 
-/// The findings in files, and the number of checked files.
-fn findings(files: &[PathBuf], assume: Assume) -> Result<(Vec<Finding>, Checked), Failure> {
-    let sources = gather(files)?;
+fn explain(rule: &Rule, format: Format, printer: &Printer) -> Ended {
+    if format != Format::Text {
+        return Err(misused(
+            "`--explain` prints text only: leave out `--output`, or take `--list` for JSON",
+        ));
+    }
+    printer.stdout(&output::explanation(rule));
+    Ok(Exit::Fine)
+}
+
+fn judge(lint: &Lint, printer: &Printer) -> Result<Verdict, Failure> {
+    let assume = lint.assume()?;
+    if let Some([old, new]) = lint.change.as_deref() {
+        let (change, files) = read_change([old, new], assume)?;
+        let is_live = lint.live.is_given();
+        let cut = is_live.then(|| block_on(cut::now(&change, &lint.live, printer))).transpose()?;
+        return Ok((change.findings(), Checked::Files(files), cut));
+    }
+    if lint.live.is_given() {
+        let (findings, checked) = block_on(cluster::findings(&lint.live, assume))?;
+        return Ok((findings, checked, None));
+    }
+    let sources = gather(&lint.files)?;
     let files = sources.len();
-    Ok((lint::lint(sources, assume)?, Checked::Files(files)))
+    Ok((lint::lint(sources, assume)?, Checked::Files(files), None))
 }
 
 /// The change, and the number of its files.
@@ -214,17 +73,23 @@ fn read_change(sides: [&PathBuf; 2], assume: Assume) -> Result<(Change, usize), 
     Ok((Change::read(old, new, assume)?, files))
 }
 
-fn gather(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Failure> {
-    Ok(lint::gather(paths, &mut io::stdin().lock())?)
-}
-
-fn read_crds(files: &[PathBuf]) -> Result<Definitions, Failure> {
-    let mut definitions = Vec::new();
-    for file in files {
-        for source in gather(std::slice::from_ref(file))? {
-            let text = source.text.unwrap_or_default();
-            definitions.extend(Definition::of_crds(&source.name, &text)?);
+fn print((findings, checked, cut): &Verdict, format: Format, printer: &Printer) {
+    match format {
+        Format::Text => {
+            if !findings.is_empty() {
+                printer.coloured(&output::text(findings));
+            }
+            if let Some(cut) = cut.as_ref().filter(|cut| !cut.is_empty()) {
+                printer.stdout(&output::cut(cut));
+            }
+        }
+        Format::Json => printer.json(&output::json(findings, *checked, cut.as_deref())),
+        Format::Sarif => {
+            printer.json(&output::sarif(findings, std::env::current_dir().ok().as_deref()))
         }
     }
-    Ok(Definitions::from_files(definitions))
+    printer.status_line(&output::summary(findings, *checked));
+    if let Some(cut) = cut {
+        printer.status_line(&output::cut_summary(cut));
+    }
 }
