@@ -12,7 +12,7 @@
 //! | `crds` | the API server's verdict on objects |
 //! | `change` | the effects of a change in Envoy |
 //! | `upgrade` | steps between versions of Istio, Envoy, Envoy Gateway, Kubernetes |
-//! | `live` | the facts about a cluster that are in none of its objects |
+//! | `cluster`, `live` | a cluster's objects; the facts that are in none of them |
 //! | `rules` | the rules; their texts are in LINT.md |
 //! | `output` | text, JSON, SARIF |
 
@@ -21,6 +21,7 @@
 mod assume;
 mod bootstraps;
 pub mod change;
+pub mod cluster;
 pub mod crds;
 mod envoy_filter;
 mod envoys;
@@ -67,7 +68,7 @@ pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Result<Vec<Finding>, So
 }
 
 /// All findings in the objects of a cluster and in what it knows beside them, by object.
-fn cluster(
+fn lint_objects(
     sources: Vec<SourceFile>,
     live: live::Live,
     assume: Assume,

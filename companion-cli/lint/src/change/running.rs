@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use laststream_base::time_span::TimeSpan;
 use serde_json::Value;
 
-use crate::live::{places, read_pod};
+use crate::cluster::{places, read_pod};
 use crate::node::Node;
 use crate::pods::{PROXIES, Pod};
 

@@ -5,7 +5,8 @@ use laststream_fleet::objects::Objects;
 use laststream_fleet::{
     Access, AskOptions, Class, Cluster, FleetError, GateQuery, PodFacts, PodReport, Selection,
 };
-use laststream_lint::live::{GateAnswer, RunningPods, Snapshot};
+use laststream_lint::cluster::{RunningPods, Snapshot};
+use laststream_lint::live::GateAnswer;
 use laststream_lint::output::Checked;
 use laststream_lint::{Assume, Finding};
 use laststream_policy::warnings::ROOT_NAMESPACE;

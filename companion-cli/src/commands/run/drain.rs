@@ -12,9 +12,9 @@ pub(super) fn drain(runner: &mut Runner, printer: &Printer) -> Ended {
     let on_step = |step: &Step| match step {
         Step::Waiting { reason, late, deadline_in } => {
             let late = if_any(*late, format!("; requests that came after the drain began: {late}"));
-            let left = deadline_in
+            let limit = deadline_in
                 .map_or(String::new(), |left| format!(" (at most {} s)", left.as_secs()));
-            printer.status_line(&format!("waiting: {reason}{late}{left}"));
+            printer.status_line(&format!("waiting: {reason}{late}{limit}"));
         }
         Step::Unknown(error) => printer.warning(&format!("the gate does not answer: {error}")),
     };

@@ -1,18 +1,8 @@
-//! A cluster at one time: its objects, and the facts that are in none of them, which are its running
-//! pods, the answers of their gates, and what the API server refused.
-
-mod injected;
-pub(super) mod places;
-mod running;
-mod settings;
-mod snapshot;
+//! The facts about a cluster that are in none of its objects: its running pods, the answers of their
+//! gates, and what the API server refused.
 
 use std::collections::BTreeMap;
 use std::fmt;
-
-pub use running::RunningPods;
-pub(super) use settings::read_pod;
-pub use snapshot::Snapshot;
 
 /// An object of a cluster, at which findings are reported.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]

@@ -3,9 +3,10 @@
 use laststream_base::yaml::tree::Tree;
 use serde_json::Value;
 
-use super::{PodSettings, places};
+use super::places;
 use crate::assume::Assume;
 use crate::inputs::Inputs;
+use crate::live::PodSettings;
 use crate::node::Node;
 use crate::pods::{DEFAULT_GRACE, PROXIES, Pod, pods};
 use crate::sources::SourceFile;

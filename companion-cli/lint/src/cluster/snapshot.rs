@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::injected::as_written;
 use super::places::{self, place};
-use super::running::OwnedPods;
-use super::{ClusterObject, GateAnswer, Live, PodSettings, RunningPods, Workload};
+use super::running::{OwnedPods, RunningPods};
 use crate::assume::Assume;
 use crate::finding::Finding;
+use crate::live::{ClusterObject, GateAnswer, Live, PodSettings, Workload};
 use crate::output::Checked;
 use crate::sources::{SourceError, SourceFile};
 
@@ -129,6 +129,6 @@ impl Snapshot {
         }
         let workloads = self.live.workloads.iter();
         let workloads = workloads.filter(|workload| is_judged(&workload.object)).cloned().collect();
-        crate::cluster(sources, Live { workloads, refused }, assume.clone())
+        crate::lint_objects(sources, Live { workloads, refused }, assume.clone())
     }
 }

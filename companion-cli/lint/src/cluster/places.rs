@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::ClusterObject;
+use crate::live::ClusterObject;
 
 /// The labels with a hash of the template, and the kind that makes ReplicaSets with it.
 const MAKERS: [(&str, &str); 2] =

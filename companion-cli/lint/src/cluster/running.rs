@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::{ClusterObject, GateAnswer, LivePod, PodSettings, places};
+use super::places;
+use crate::live::{ClusterObject, GateAnswer, LivePod, PodSettings};
 
 /// A pod that runs and was not deleted.
 #[derive(Debug)]
