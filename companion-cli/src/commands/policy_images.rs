@@ -6,10 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::time::Duration;
 
-use laststream_base::digest::Digest;
 use laststream_base::env_vars::{self, LASTSTREAM_OFFLINE};
 use laststream_module::analysis::Kind;
-use laststream_module::inspect;
+use laststream_module::inspect::{self, Pin};
 use laststream_oci::image::Reference;
 use laststream_oci::registry::credentials::Sources;
 use laststream_oci::registry::{Options, Registry};
@@ -31,14 +30,6 @@ pub(super) struct PolicyImages<'a> {
     sources: OnceCell<Sources>,
     /// Whether kubelet mounts the images. It takes any layout, and a proxy does not.
     is_mounted: bool,
-}
-
-/// An image in a registry.
-struct FoundImage {
-    /// The digest to pin it by.
-    pin: Digest,
-    /// Why it is not the wanted module, as the end of a sentence about the image.
-    difference: Option<String>,
 }
 
 impl<'a> PolicyImages<'a> {
@@ -96,12 +87,12 @@ impl<'a> PolicyImages<'a> {
                 false => self.find(&image, wanted, &options, self.sources()?),
             };
             match result {
-                Ok(FoundImage { pin, difference: None }) if pin.hex() == hex => {}
-                Ok(FoundImage { pin, difference: Some(difference) }) if pin.hex() == hex => {
+                Ok(Pin { digest: now, difference: None, .. }) if now.hex() == hex => {}
+                Ok(Pin { digest: now, difference: Some(difference), .. }) if now.hex() == hex => {
                     return Err(format!("`{image}` {difference}").into());
                 }
-                Ok(FoundImage { pin, .. }) => self.printer.warning(&format!(
-                    "`{image}` is `{pin}` now, and `digest` is `{digest}`: only the digest is \
+                Ok(Pin { digest: now, .. }) => self.printer.warning(&format!(
+                    "`{image}` is `{now}` now, and `digest` is `{digest}`: only the digest is \
                         used; correct it, or take it out"
                 )),
                 Err(why) => {
@@ -132,7 +123,9 @@ impl<'a> PolicyImages<'a> {
             format!("`{image}` {problem}; `--digest sha256:…` renders without asking the registry")
         };
         let remote = self.find(image, wanted, options, sources).map_err(problem)?;
-        remote.difference.map_or(Ok(remote.pin.to_string()), |difference| Err(problem(difference)))
+        remote
+            .difference
+            .map_or(Ok(remote.digest.to_string()), |difference| Err(problem(difference)))
     }
 
     /// Errors are the end of a sentence about the image.
@@ -142,35 +135,25 @@ impl<'a> PolicyImages<'a> {
         wanted: Wanted,
         options: &Options,
         sources: &Sources,
-    ) -> Result<FoundImage, String> {
+    ) -> Result<Pin, String> {
         let inspection = || -> Result<_, Box<dyn Error>> {
             let reference: Reference = image.parse()?;
             let registry = Registry::new(&reference.registry, options, sources, self.printer)?;
             Ok(inspect::image(&registry, &reference)?)
         };
         let inspection = inspection().map_err(|error| format!("cannot be inspected: {error}"))?;
-        let mut difference = inspection.differs_from(match wanted {
+        let kind = match wanted {
             Wanted::Module => Kind::Module,
             Wanted::FrameFilter => Kind::FrameFilter,
-        });
-        let is_index = inspection
-            .image
-            .as_ref()
-            .is_some_and(|image| image.pin.as_ref() != Some(&image.digest));
-        if !self.is_mounted && !is_index && !inspection.because.is_empty() {
-            let because = inspection.because.join("; ");
-            difference.get_or_insert_with(|| format!("cannot be loaded: {because}"));
-        }
-        let Some((digest, Some(pin))) = inspection.image.map(|image| (image.digest, image.pin))
-        else {
-            return Err(difference.unwrap_or_else(|| "has no digest to pin".to_owned()));
         };
-        if digest != pin {
+        let pin = inspection.pin(kind, self.is_mounted)?;
+        if pin.is_of_index {
             self.printer.warning(&format!(
-                "`{image}` is an index, not a manifest: `{pin}` is pinned, its manifest for \
-                    linux/amd64, because Istio and Envoy Gateway compare the digest of that"
+                "`{image}` is an index, not a manifest: `{}` is pinned, its manifest for \
+                    linux/amd64, because Istio and Envoy Gateway compare the digest of that",
+                pin.digest
             ));
         }
-        Ok(FoundImage { pin, difference })
+        Ok(pin)
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::analysis::{Kind, Module, analyse};
 pub use image::Image;
+use laststream_base::digest::Digest;
 use laststream_oci::image::Reference;
 use laststream_oci::registry::Registry;
 
@@ -26,18 +27,44 @@ pub struct Inspection {
     pub checksums: Vec<Checksum>,
 }
 
+/// The digest to pin an image by.
+#[derive(Debug)]
+pub struct Pin {
+    pub digest: Digest,
+    /// Whether it is the digest of a manifest in the index that the reference names.
+    pub is_of_index: bool,
+    /// Why the image does not give the expected module, as the end of a sentence about it.
+    pub difference: Option<String>,
+}
+
 impl Inspection {
-    /// Why this is not the wanted module, as the end of a sentence about the image; `None` if it
-    /// is. A place where Istio and Envoy Gateway do not look is no reason, because kubelet mounts
-    /// any layout.
-    pub fn differs_from(&self, wanted: Kind) -> Option<String> {
-        match &self.module {
-            Some(module) if module.kind == wanted => None,
-            Some(module) => Some(format!("holds {}, but this must be {wanted}", module.kind)),
-            None => Some(format!("holds no module: {}", self.because.join("; "))),
+    /// The pin of an image that must hold a module of this kind. `is_mounted`: kubelet mounts the
+    /// image. It takes any layout, and a proxy does not.
+    ///
+    /// # Errors
+    /// It cannot be pinned. The reason is the end of a sentence about the image.
+    pub fn pin(self, kind: Kind, is_mounted: bool) -> Result<Pin, String> {
+        let because = self.because.join("; ");
+        let difference = match &self.module {
+            Some(module) if module.kind == kind => None,
+            Some(module) => Some(format!("holds {}, but this must be {kind}", module.kind)),
+            None => Some(format!("holds no module: {because}")),
+        };
+        let Some((digest, pin)) = self.image.map(|image| (image.digest, image.pin)) else {
+            return Err(difference.unwrap_or_else(|| NO_PIN.to_owned()));
+        };
+        let is_of_index = pin.as_ref() != Some(&digest);
+        let is_loadable = is_mounted || is_of_index || because.is_empty();
+        let unloadable = || (!is_loadable).then(|| format!("cannot be loaded: {because}"));
+        let difference = difference.or_else(unloadable);
+        match pin {
+            Some(digest) => Ok(Pin { digest, is_of_index, difference }),
+            None => Err(difference.unwrap_or_else(|| NO_PIN.to_owned())),
         }
     }
 }
+
+const NO_PIN: &str = "has no digest to pin";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Checksum {
