@@ -80,16 +80,12 @@ pub(super) async fn findings(
     let cluster = arguments.connect().await?;
     let Objects { objects, mut refused } =
         cluster.objects(arguments.all_namespaces, ROOT_NAMESPACE).await?;
-    let mut running = RunningPods::default();
-    let keep = |pod: PodFacts, fields| running.add(pod.uid.clone(), fields).then_some(pod);
-    let gated = match cluster.whole_pods(&arguments.selection(), keep).await {
-        Ok(gated) => gated,
-        Err(error) if error.is_final() => return Err(error.into()),
-        Err(error) => {
+    let (running, gated) = match running_pods(&cluster, &arguments.selection()).await {
+        Err(error) if !error.is_final() => {
             refused.push(error);
-            running = RunningPods::default();
-            Vec::new()
+            <_>::default()
         }
+        pods => pods?,
     };
     let is_own = |object: &Value| {
         arguments.all_namespaces || object["metadata"]["namespace"] == cluster.namespace()
@@ -111,6 +107,17 @@ pub(super) async fn findings(
     let snapshot = Snapshot::of(objects, running, answers.collect(), refused, is_narrowed);
     let kubernetes = assume.kubernetes.or(cluster.version().await);
     Ok(snapshot.findings(&Assume { kubernetes, ..assume })?)
+}
+
+/// The running pods, and those of them that should have a gate.
+async fn running_pods(
+    cluster: &Cluster,
+    selection: &Selection,
+) -> Result<(RunningPods, Vec<PodFacts>), FleetError> {
+    let mut running = RunningPods::default();
+    let keep = |pod: PodFacts, fields| running.add(pod.uid.clone(), fields).then_some(pod);
+    let gated = cluster.whole_pods(selection, keep).await?;
+    Ok((running, gated))
 }
 
 /// The answer of a gate from the report on its pod. `is_refused`: a right for all pods is missing,
