@@ -1,6 +1,7 @@
 //! What the gate is asked, what it holds, and what it answers and does next.
 
 pub(crate) mod effects;
+pub(crate) mod end_status;
 pub(crate) mod event;
 pub(crate) mod schedule;
 pub(crate) mod signal;
@@ -14,12 +15,13 @@ pub(crate) mod words;
 mod decision_tests;
 
 pub use effects::{Answer, Call, Cancelled, Effect, Effects, GateMetric, Level};
+pub use end_status::EndStatus;
 pub use event::{Client, Command, Ended, Event, Hold};
 pub(crate) use schedule::{Schedule, StatsQuery};
 pub(crate) use signals::{LatchedSignal, Origin, Refusal, SignalStep, step_of_held};
 
 pub use signal::{QUIT, Signal};
-pub use status::{EndStatus, Listings, Outcome, Progress, ScopeStatus, Status};
+pub use status::{Listings, Outcome, Progress, ScopeStatus, Status};
 pub(crate) use view::View;
 pub(crate) use waiting::{HeldSignal, Needs, Waiter, Waiting, WaitsFor};
 pub use words::ADVICE;

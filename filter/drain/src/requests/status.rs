@@ -4,10 +4,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::end_status::EndStatus;
 use super::view::View;
 use super::words::{advice, sentence, silence_in_words};
 use crate::counts::{Facts, ScopeCounts};
-use crate::state::{CountState, Kinds, Moment, Phase, Policy, Scope, Step, StreamKind, Window};
+use crate::state::{CountState, Moment, Phase, Policy, Scope, Step};
 
 /// The state and the counts of the gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -74,34 +75,6 @@ pub struct Status {
     pub evictions: u64,
     /// The module's version.
     pub version: &'static str,
-}
-
-/// Streams that the gate ends before the deadline of the drain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct EndStatus {
-    /// The kinds that are ended.
-    pub kinds: Vec<StreamKind>,
-    /// Streams of these kinds that are to be ended, as far as the counters have answered. Absent if
-    /// none has, as before the ends begin.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub left: Option<u64>,
-    /// When the ends begin; milliseconds. Absent once they have begun.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub begins_in_ms: Option<u64>,
-    /// How long they are spread from now on; milliseconds.
-    pub ends_in_ms: u64,
-}
-
-impl EndStatus {
-    pub(crate) fn new(kinds: Kinds, left: Option<u64>, window: Window, now: Moment) -> Self {
-        Self {
-            kinds: kinds.iter().collect(),
-            left,
-            begins_in_ms: Some((window.from - now).0).filter(|wait| *wait > 0),
-            ends_in_ms: (window.to - now).0,
-        }
-    }
 }
 
 /// The counts of one scope.

@@ -1,7 +1,7 @@
 //! The knowledge of one worker's gate at one moment. Its answers and its next steps are pure
 //! functions of one view.
 
-use super::status::EndStatus;
+use super::end_status::EndStatus;
 use super::waiting::{HeldSignal, Needs, Waiter, WaitsFor};
 use crate::counts::{AdminFault, Stats, Survey};
 use crate::state::{EnvoyCount, Moment, Observation, Reason, Record, Step};
