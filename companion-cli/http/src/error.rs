@@ -11,14 +11,19 @@ use laststream_base::causes::with_sources;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
+    /// No program listens at the address.
     #[error("the connection failed: {0}")]
     Refused(String),
+    /// The name of the host has no address.
     #[error("there is no host of that name")]
     NoHost,
+    /// No connection can be made.
     #[error("the connection failed: {0}")]
     Unreachable(String),
+    /// The connection ended before the answer did.
     #[error("the connection failed: {0}")]
     Interrupted(String),
+    /// TLS failed, for example because the certificate is not trusted.
     #[error("TLS: {0}")]
     Tls(String),
     /// The server shows the certificate of an authority, as `openssl req -x509` makes it without
@@ -29,12 +34,21 @@ pub enum HttpError {
             and trust that"
     )]
     AuthorityAsServer,
+    /// The server was silent for too long.
     #[error("nothing came for {} s while {during}", .limit.as_secs_f32())]
-    Timeout { during: &'static str, limit: Duration },
+    Timeout {
+        /// The phase, as a participle.
+        during: &'static str,
+        /// The limit of this phase.
+        limit: Duration,
+    },
+    /// The whole answer took longer than this.
     #[error("not complete after {} s", .0.as_secs_f32())]
     TooSlow(Duration),
+    /// The answer is larger than this number of bytes.
     #[error("the answer is larger than {0} bytes")]
     TooLarge(u64),
+    /// Another error, in words.
     #[error("{0}")]
     Other(String),
 }

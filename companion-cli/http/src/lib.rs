@@ -2,7 +2,7 @@
 //! and size. [`retry`] repeats requests, [`redirect`] follows redirects, [`mask`] removes secrets
 //! from texts.
 
-#![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
+#![deny(missing_docs)]
 
 mod basic;
 mod error;
@@ -29,12 +29,14 @@ use url::Url;
 
 use laststream_base::env_vars::{self, Lookup};
 
+/// Time limits of a request.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// For finding the address and connecting, TLS included.
     pub connect: Duration,
     /// The longest silence: until the response begins, and between its parts.
     pub silence: Duration,
+    /// For the whole request, with its answer.
     pub request: Duration,
 }
 
@@ -42,17 +44,23 @@ pub struct Limits {
 /// time-out until the response begins, so it must be long enough for the upload.
 const SLOWEST_UPLOAD: u64 = 64 << 10;
 
+/// The settings of a client.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Certificate authorities and client certificate.
     pub trust: Trust,
+    /// How requests reach their servers.
     pub route: Route,
+    /// Whether connections are kept for further requests.
     pub keeps_connections: bool,
+    /// The default time limits.
     pub limits: Limits,
 }
 
+/// How a request reaches its server.
 #[derive(Debug, Clone)]
 pub enum Route {
+    /// A direct connection.
     Direct,
     /// Through the proxies of HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY; directly to this
     /// machine.
@@ -81,16 +89,23 @@ pub struct Client {
     direct: OnceLock<Box<Self>>,
 }
 
+/// A request.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
+    /// Its method.
     pub method: Method,
+    /// Where it is sent.
     pub url: &'a Url,
+    /// Its headers, besides those that the client sets.
     pub headers: &'a [(&'static str, String)],
+    /// The value of its `Authorization` header.
     pub authorization: Option<&'a Secret>,
+    /// Its body.
     pub body: Option<&'a [u8]>,
 }
 
 impl<'a> Request<'a> {
+    /// A GET request without further headers.
     pub fn get(url: &'a Url) -> Self {
         Self { method: Method::GET, url, headers: &[], authorization: None, body: None }
     }
@@ -98,8 +113,11 @@ impl<'a> Request<'a> {
 
 /// A response whose body has not been read yet.
 pub struct Response {
+    /// Its status code.
     pub status: u16,
+    /// Its headers.
     pub headers: HeaderMap,
+    /// The address of the request.
     pub url: Url,
     body: blocking::Response,
     limits: Limits,
@@ -147,14 +165,14 @@ impl Client {
             builder = builder.body(body.to_vec());
         }
         // The time-out until the response begins, which includes sending the body.
-        let patience =
+        let time_limit =
             (limits.silence + Duration::from_secs(length / SLOWEST_UPLOAD)).min(limits.request);
         // The client's own time-out applies to the head and to each read of the body; that of a
         // request applies to the whole response.
         if length > 0 || limits.silence >= limits.request {
-            builder = builder.timeout(patience);
+            builder = builder.timeout(time_limit);
         }
-        let limits = Limits { silence: patience, ..limits };
+        let limits = Limits { silence: time_limit, ..limits };
         let body = builder.send().map_err(|error| HttpError::of(&error.without_url(), &limits))?;
         let (status, headers) = (body.status().as_u16(), body.headers().clone());
         Ok(Response { status, headers, url: request.url.clone(), body, limits, began })

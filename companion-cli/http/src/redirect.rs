@@ -14,17 +14,25 @@ const MOST: usize = 5;
 pub enum FollowError {
     /// A request on the way has no response.
     Http {
+        /// The address of that request.
         url: Url,
+        /// The reason.
         error: HttpError,
     },
     /// A redirect that this client does not follow.
     Refused {
+        /// The address of the request.
         from: String,
+        /// The address that the redirect names.
         to: String,
+        /// The reason.
         why: RedirectRefusal,
     },
+    /// A redirect that names no address.
     Malformed {
+        /// The address of the request.
         url: Url,
+        /// The problem, as the end of a sentence about that address.
         problem: &'static str,
     },
 }
@@ -32,11 +40,13 @@ pub enum FollowError {
 /// The reason why a redirect is not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectRefusal {
+    /// To a connection without TLS.
     #[error("it leads from https to http")]
     Downgrade,
     /// To another host, where that is not allowed.
     #[error("it is another host")]
     OtherHost,
+    /// After too many others.
     #[error("more than {MOST} redirects")]
     TooMany,
 }

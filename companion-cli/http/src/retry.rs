@@ -13,6 +13,7 @@ pub trait Retryable {
     }
 }
 
+/// How often, and after which pauses, a request is repeated.
 #[derive(Debug, Clone, Copy)]
 pub struct Policy {
     /// The number of attempts after the first.

@@ -13,10 +13,12 @@ use laststream_base::foreign;
 /// The limit for a file in bytes. The bundles of operating systems have a few hundred kilobytes.
 const LARGEST_PEM: u64 = 16 << 20;
 
+/// The options of TLS.
 #[derive(Debug, Clone, Default)]
 pub struct Tls {
     /// A file with the only certificate authorities to trust, instead of the machine's.
     pub ca_file: Option<PathBuf>,
+    /// The files of the client's certificate and of its key.
     pub client: Option<(PathBuf, PathBuf)>,
     /// Whether any certificate is accepted.
     pub insecure: bool,
@@ -37,6 +39,7 @@ impl Tls {
         self.ca_file.is_some() || self.client.is_some() || self.insecure
     }
 
+    /// Reads the files. The error names the file and its problem.
     pub fn read(&self) -> Result<Trust, String> {
         let authorities = |file: &PathBuf| certificates(file, &read(file, AUTHORITY)?, AUTHORITY);
         Ok(Trust {

@@ -55,10 +55,12 @@ impl Url {
         self.0.origin()
     }
 
+    /// Whether the host is this machine.
     pub fn is_loopback(&self) -> bool {
         self.0.host_str().is_some_and(is_loopback)
     }
 
+    /// Whether TLS is used.
     pub fn is_https(&self) -> bool {
         self.0.scheme() == "https"
     }
@@ -92,6 +94,7 @@ pub fn is_loopback(host: &str) -> bool {
     }
 }
 
+/// A value, escaped for a query.
 pub fn escaped(value: &str) -> impl fmt::Display {
     utf8_percent_encode(value, IN_QUERY)
 }

@@ -8,11 +8,14 @@ use tar::{Builder, EntryType, Header};
 /// RFC 1952: unknown operating system.
 const UNKNOWN_SYSTEM: u8 = 255;
 
+/// A file of an archive.
 #[derive(Debug, Clone, Copy)]
 pub struct Packed<'a> {
     /// The path in the archive, without a leading slash.
     pub path: &'a str,
+    /// Its permissions.
     pub mode: u32,
+    /// Its content.
     pub bytes: &'a [u8],
 }
 

@@ -7,10 +7,15 @@ use serde::{Deserialize, Serialize};
 use super::TITLE;
 use laststream_base::digest::Digest;
 
+/// The media type of a manifest.
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// The media type of a list of manifests, one for each platform.
 pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// The media type of a manifest in docker's own format.
 pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+/// The media type of a list of manifests in docker's own format.
 pub const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+/// The media type of a configuration.
 pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 /// The only media type of a layer that Istio and Envoy Gateway open.
 pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -21,25 +26,34 @@ pub const VARIANT: &str = "module.wasm.image/variant";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
+    /// The media type of the content.
     #[serde(default)]
     pub media_type: String,
+    /// The digest of the content.
     pub digest: Digest,
+    /// The size of the content in bytes.
     pub size: u64,
+    /// The platform, in a list of manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
+    /// Annotations by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
+/// A platform, by the names that Go gives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
+    /// The operating system, such as `linux`.
     #[serde(default)]
     pub os: String,
+    /// The architecture, such as `amd64`.
     #[serde(default)]
     pub architecture: String,
 }
 
 impl Descriptor {
+    /// The descriptor of this content.
     pub fn of(media_type: &str, bytes: &[u8]) -> Self {
         Self {
             media_type: media_type.to_owned(),
@@ -57,6 +71,7 @@ impl Descriptor {
     }
 }
 
+/// A manifest: the list of an image's parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
@@ -65,9 +80,11 @@ pub struct Manifest {
     /// [`MANIFEST`] in images of this program; other tools may write others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
+    /// The configuration.
     pub config: Descriptor,
     /// The layers, the lowest first.
     pub layers: Vec<Descriptor>,
+    /// Annotations by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }

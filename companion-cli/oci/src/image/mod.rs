@@ -21,8 +21,11 @@ pub use manifest::{
 /// All parts of an image, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
+    /// The manifest, as it is sent.
     pub manifest: Vec<u8>,
+    /// The configuration, as it is sent.
     pub config: Vec<u8>,
+    /// The only layer, compressed.
     pub layer: Vec<u8>,
     /// The digest of the manifest, which is the image's.
     pub digest: Digest,

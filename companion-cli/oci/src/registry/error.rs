@@ -12,6 +12,7 @@ use laststream_http::url::Url;
 /// A response that refuses the request.
 #[derive(Debug)]
 pub struct Refusal {
+    /// Its status code.
     pub status: u16,
     /// The registry's own message, made safe to print.
     pub message: String,
@@ -31,49 +32,74 @@ impl Display for Refusal {
     }
 }
 
+/// Why a registry did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
+    /// The request got no answer.
     #[error("{what}: `{url}`: {error}")]
     Http {
+        /// What was tried, as a participle.
         what: &'static str,
         /// The address, without its query.
         url: String,
+        /// The error of the request.
         error: HttpError,
     },
+    /// The registry wants other credentials, or any.
     #[error("{what}: `{registry}` wants credentials: \
         {refusal}\n{}", login_hint(.registry, .login.as_deref()))]
     Unauthorized {
+        /// What was tried, as a participle.
         what: &'static str,
+        /// The name of the registry.
         registry: String,
         /// The source of the rejected credentials, if there are any.
         login: Option<String>,
+        /// The answer.
         refusal: Refusal,
     },
+    /// The registry refuses.
     #[error(
         "{what}: `{url}` answers with {refusal}{}",
         status_hint(.refusal.status, .login.as_deref())
     )]
     Refused {
+        /// What was tried, as a participle.
         what: &'static str,
         /// The address, without its query.
         url: String,
         /// The source of the credentials, if there are any.
         login: Option<String>,
+        /// The answer.
         refusal: Refusal,
     },
+    /// The token server gave no token.
     #[error("no token for `{registry}`: `{realm}` \
         {problem}\n{}", login_hint(.registry, .login.as_deref()))]
     Token {
+        /// The name of the registry.
         registry: String,
+        /// The address of the token server.
         realm: String,
         /// The problem, as the end of a sentence about the token server.
         problem: String,
         /// The source of the credentials, if there are any.
         login: Option<String>,
     },
+    /// A redirect to where secrets or data must not go.
     #[error("{what}: `{from}` leads to `{to}`, which is not followed: {why}")]
-    Redirect { what: &'static str, from: String, to: String, why: String },
+    Redirect {
+        /// What was tried, as a participle.
+        what: &'static str,
+        /// The address of the request.
+        from: String,
+        /// The address that the answer names.
+        to: String,
+        /// The reason, in words.
+        why: String,
+    },
+    /// Content does not have its digest.
     #[error(
         "{what}: the registry says `{found}`, but it is `{expected}`: something between here and \
             its storage changes or mixes up data"
@@ -81,12 +107,15 @@ pub enum RegistryError {
     Digest {
         /// The content whose digest was compared.
         what: String,
+        /// The right digest.
         expected: Digest,
         /// The digest of the content that came, or that the registry names.
         found: String,
     },
+    /// The answer is not one of a registry.
     #[error("{what}: `{url}` {problem}")]
     Answer {
+        /// What was tried, as a participle.
         what: &'static str,
         /// The address, without its query.
         url: String,

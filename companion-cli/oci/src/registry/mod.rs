@@ -46,12 +46,15 @@ use response::RegistryResponse;
 /// The host of Docker Hub's registry.
 const DOCKER_HUB_HOST: &str = "registry-1.docker.io";
 
+/// How a registry is reached.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Uses HTTP without TLS. This is the default on the loopback interface, unless a TLS option is
     /// set.
     pub plain_http: bool,
+    /// The options of TLS.
     pub tls: Tls,
+    /// The time limits of requests.
     pub limits: Limits,
     /// The number of retries after temporary errors, and their pauses.
     pub retry: RetryPolicy,
@@ -86,6 +89,7 @@ impl Options {
     }
 }
 
+/// A registry. It keeps tokens for further requests.
 pub struct Registry<'a> {
     name: String,
     /// The origin of the registry.

@@ -14,10 +14,12 @@ const LARGEST_MANIFEST: u64 = 4 << 20;
 const FINDING: &str = "looking for the image";
 const FETCHING: &str = "fetching the manifest";
 
+/// A manifest, as the registry sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedManifest {
     /// The bytes, unchanged.
     pub bytes: Vec<u8>,
+    /// Their digest.
     pub digest: Digest,
 }
 
@@ -43,6 +45,7 @@ impl Registry<'_> {
         Ok(self.manifest(reference).ok().map(|found| found.digest))
     }
 
+    /// The manifest that a reference points to. Its digest is checked.
     pub fn manifest(&self, reference: &Reference) -> Result<FetchedManifest, RegistryError> {
         let repository = self.to_pull(reference);
         let call = repository.manifest_call(Method::GET, FETCHING, reference);

@@ -16,8 +16,10 @@ const BEGINNING: &str = "beginning an upload";
 /// The way in which a blob came to its repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Arrival {
+    /// The blob was sent.
     #[strum(to_string = "sent")]
     Sent,
+    /// The registry has had it before.
     #[strum(to_string = "is there already")]
     Present,
 }

@@ -25,15 +25,21 @@ use laststream_base::env_vars::{
 /// The time limit of a credential helper; some ask a cloud service.
 const HELPER_TIME: Duration = Duration::from_secs(30);
 
+/// Credentials for a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Login {
+    /// A user name and a password.
     Password {
+        /// The user name.
         username: String,
+        /// The password.
         password: Secret,
     },
     /// A token that is exchanged for shorter-lived ones.
     IdentityToken {
+        /// The user name; it may be empty.
         username: String,
+        /// The token.
         token: Secret,
     },
 }
@@ -51,18 +57,23 @@ impl Login {
     }
 }
 
+/// Credentials with their source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundLogin {
+    /// The credentials.
     pub login: Login,
     /// A file, a helper or the caller's own source, for messages.
     pub source: String,
 }
 
+/// Where credentials are looked for.
 #[derive(Debug, Clone)]
 pub struct Sources {
     /// The caller's own credentials.
     pub given: Option<FoundLogin>,
+    /// Docker's file.
     pub docker: Option<PathBuf>,
+    /// Podman's files; the first that exists counts.
     pub podman: Vec<PathBuf>,
     /// The folders in which helpers are searched.
     pub search_path: Vec<PathBuf>,
