@@ -77,6 +77,13 @@ licences() {
     cargo fetch --locked --manifest-path filter/fuzz/Cargo.toml
     "$programs/cargo-deny" --offline --locked --workspace check licenses bans sources
     "$programs/cargo-deny" --offline --locked --manifest-path filter/fuzz/Cargo.toml check sources
+    package
+}
+
+# The crates that others may use are ready to publish: each compiles from its archive alone.
+package() {
+    local crates=(--package laststream-base --package laststream-http --package laststream-oci --package laststream-drain)
+    cargo package --quiet --locked --allow-dirty "${crates[@]}"
 }
 
 # For developers of the project, so private items are in, and may be linked to.
