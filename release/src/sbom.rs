@@ -32,7 +32,7 @@ pub(crate) fn reproducible(json: &[u8]) -> Result<Vec<u8>, String> {
     Ok(text.into_bytes())
 }
 
-/// The folder of the workspace, as it stands in the reference of the program:
+/// The folder of the workspace, as it is in the reference of the program:
 /// `path+file://FOLDER/companion-cli#laststream@0.1.0`.
 fn workspace(sbom: &Value) -> Option<&str> {
     let reference = sbom["metadata"]["component"]["bom-ref"].as_str()?;

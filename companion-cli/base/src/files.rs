@@ -52,7 +52,7 @@ pub fn check_place(path: &Path) -> io::Result<()> {
         _ if place.is_dir() => refused("it is a folder: name a file".to_owned()),
         Some(parent) if parent.is_dir() => Ok(()),
         Some(parent) => refused(format!("there is no folder `{}`", parent.display())),
-        None => refused("it is no file".to_owned()),
+        None => refused("it is not a regular file".to_owned()),
     }
 }
 

@@ -94,7 +94,7 @@ fn parse(text: &str) -> Result<Reference, String> {
     };
     let (text, digest) = match text.split_once('@') {
         Some((text, digest)) => {
-            let digest = digest.parse::<Digest>().context("has a digest that is none")?;
+            let digest = digest.parse::<Digest>().context("has an invalid digest")?;
             (text, Some(digest))
         }
         None => (text, None),
@@ -122,7 +122,7 @@ fn split_registry(text: &str) -> Result<(String, &str), String> {
             let registry = first.to_ascii_lowercase();
             if !is_registry(&registry) {
                 return Err(format!(
-                    "has the registry `{first}`, which is no host name or address with an \
+                    "has the registry `{first}`, which is not a host name or address with an \
                         optional port"
                 ));
             }

@@ -3,7 +3,7 @@
 //!
 //! Texts and files of others are read by [`foreign`], [`yaml`] and [`files`], and shown by
 //! [`visible`]. [`children`] and [`env_vars`] are the border to the system. What only one part
-//! needs stands in that part.
+//! needs is in that part.
 //!
 //! The feature `formats` adds YAML, JSON schemas and digests. The program of stop hooks has none of
 //! them.

@@ -1,8 +1,8 @@
 //! Checks names of Kubernetes before they become a part of a path or a selector.
 
-const LABEL: &str = "is not a name in Kubernetes: small letters, digits and `-` between them, \
+const LABEL: &str = "is not a name in Kubernetes: lowercase letters, digits and `-` between them, \
     63 at most";
-const SUBDOMAIN: &str = "is not a name in Kubernetes: small letters, digits, and `-` or `.` \
+const SUBDOMAIN: &str = "is not a name in Kubernetes: lowercase letters, digits, and `-` or `.` \
     between them, 253 at most";
 
 /// The name of a namespace, if it is valid.

@@ -23,7 +23,7 @@ pub enum Class {
     Without,
     /// The proxy runs, and did not answer.
     Unreachable,
-    /// The proxy does not run (yet, or any more).
+    /// The proxy does not run yet, or no longer runs.
     #[default]
     NotRunning,
 }

@@ -35,7 +35,7 @@ pub(crate) fn of_kubeconfig(error: &KubeconfigError) -> String {
 }
 
 /// The error of a field that names a file, and of its twin with the data. The name is not shown,
-/// because data may stand in its place.
+/// because its place may hold data.
 fn of_data(field: &str, error: &LoadDataError) -> String {
     match error {
         LoadDataError::DecodeBase64(_) => format!("`{field}-data` is not base64"),

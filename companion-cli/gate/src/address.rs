@@ -36,7 +36,7 @@ impl FromStr for Address {
         if !text.starts_with("http://") {
             return Err(NotAnAddress("an address begins with `http://`"));
         }
-        let uri: Uri = text.parse().map_err(|_| NotAnAddress("this is no URL"))?;
+        let uri: Uri = text.parse().map_err(|_| NotAnAddress("this is not a URL"))?;
         let authority = uri.authority().ok_or(NotAnAddress("there is no host in it"))?;
         if authority.as_str().contains('@') {
             return Err(NotAnAddress("user names and passwords do not belong into an address"));
@@ -47,7 +47,7 @@ impl FromStr for Address {
         if authority.port_u16() == Some(0)
             || (authority.port().is_none() && authority.as_str().len() != authority.host().len())
         {
-            return Err(NotAnAddress("its port is none"));
+            return Err(NotAnAddress("its port is not a number"));
         }
         if text.contains(['?', '#']) {
             return Err(NotAnAddress("it ends with its path, without `?` and `#`"));
@@ -65,7 +65,7 @@ impl fmt::Display for Address {
 /// The gate's address from the variable `LASTSTREAM_GATE`, or the default one.
 pub fn from_vars(lookup: Lookup<'_>) -> Result<Address, NotAnAddress> {
     match lookup(LASTSTREAM_GATE) {
-        Some(value) => value.to_str().ok_or(NotAnAddress("this is no URL"))?.parse(),
+        Some(value) => value.to_str().ok_or(NotAnAddress("this is not a URL"))?.parse(),
         None => DEFAULT_ADDRESS.parse(),
     }
 }

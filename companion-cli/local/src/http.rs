@@ -41,7 +41,8 @@ impl Http {
         headers: &[(&'static str, String)],
         limit: Duration,
     ) -> Result<Response, GateError> {
-        let url = Url::parse(url).ok_or_else(|| GateError::Other("this is no URL".to_owned()))?;
+        let url =
+            Url::parse(url).ok_or_else(|| GateError::Other("this is not a URL".to_owned()))?;
         let request = Request { method, headers, ..Request::get(&url) };
         let to_error = |error| gate_error(error, limit);
         let response = self.0.send_within(&request, within(limit)).map_err(to_error)?;

@@ -9,7 +9,7 @@ use super::log::Log;
 
 /// The longest wait for an Envoy to start, on however busy a machine.
 pub(crate) const START: Duration = Duration::from_secs(60);
-/// The time after which a part that Envoy has rejected does not come any more.
+/// The time after which a part that Envoy has rejected no longer comes.
 const SETTLED: Duration = Duration::from_secs(2);
 /// The time within which this program has a signal for its group, on however busy a machine.
 const SIGNALLED: Duration = Duration::from_secs(2);

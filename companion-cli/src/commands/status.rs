@@ -26,7 +26,7 @@ use crate::screen::{Screen, can_redraw};
      {EXIT_CODES} With --watch, 0 means that the gate is open, and 2 that it has not answered for \
      10 s. For many pods, 0 means that all proxies answered, 1 that at least one proxy or gate did \
      not (see the table), and 2 that the API server cannot be reached or a right is missing; \
-     --watch goes on until it is interrupted."
+     --watch runs until it is interrupted."
 ))]
 pub(crate) struct Status {
     #[command(flatten)]

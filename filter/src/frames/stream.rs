@@ -56,7 +56,7 @@ impl Socket {
         })
     }
 
-    /// A chunk has arrived. False: the filter cannot follow the stream any more.
+    /// A chunk has arrived. False: the filter can no longer follow the stream.
     pub(super) fn on_body(
         &mut self,
         host: &impl BodyHost,

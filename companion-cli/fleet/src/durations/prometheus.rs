@@ -76,7 +76,7 @@ impl Query<'_> {
         let query: String = form_urlencoded::byte_serialize(expression.as_bytes()).collect();
         let base = self.url.trim_end_matches('/');
         let url = Url::parse(&format!("{base}/api/v1/query?query={query}"))
-            .ok_or("this is no address of a Prometheus")?;
+            .ok_or("this is not the address of a Prometheus")?;
         let authorization = self.token.map(|token| Secret::new(format!("Bearer {token}")));
         let authorization = authorization.as_ref();
         let request = Request { authorization, ..Request::get(&url) };

@@ -332,7 +332,7 @@ fn not_an_envoy<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn context_of_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for context in patches_of(inputs, "EXTENSION_CONFIG").filter_map(Patch::context_node) {
-        findings.at(context, "the context of an EXTENSION_CONFIG is not looked at");
+        findings.at(context, "the context of an EXTENSION_CONFIG has no effect");
     }
 }
 
@@ -340,7 +340,7 @@ fn old_api<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for filter in envoy_filters(inputs) {
         for key in ["workloadLabels", "filters"] {
             if let Some(node) = filter.spec().and_then(|spec| spec.get(key)) {
-                findings.at(node, format!("`spec.{key}` is not part of the API any more"));
+                findings.at(node, format!("`spec.{key}` is no longer part of the API"));
             }
         }
     }

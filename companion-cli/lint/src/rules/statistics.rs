@@ -32,7 +32,7 @@ const LARGEST: usize = 65_536;
 /// work would grow with the square of a file with more.
 const MOST: usize = 128;
 
-/// A pattern for names of statistics: the node that it stands in, its kind and its text.
+/// A pattern for names of statistics: the node that contains it, its kind and its text.
 struct Pattern<'g> {
     node: Node<'g>,
     kind: &'g str,

@@ -196,8 +196,7 @@ fn timeout_above_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let timeout = route.node.get("timeout");
         let is_longer = |node: &Node<'g>| node.millis().is_some_and(|timeout| timeout > longest);
         if let Some(node) = timeout.filter(is_longer) {
-            findings
-                .at(node, format!("the gate of these files lets go after {} s", longest / 1000));
+            findings.at(node, format!("the gate of these files opens after {} s", longest / 1000));
         }
     }
 }

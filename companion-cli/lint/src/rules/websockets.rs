@@ -24,8 +24,7 @@ fn own_chain<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             let is_for_upgrades =
                 filter.upwards().any(|node| node.key_text() == Some("upgrade_configs"));
             if is_for_upgrades && patch_of(filter).is_some() {
-                findings
-                    .at(filter, format!("`{}` stands in a chain for upgrades only", module.name()));
+                findings.at(filter, format!("`{}` is in a chain for upgrades only", module.name()));
             }
         }
     }

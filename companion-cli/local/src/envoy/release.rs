@@ -76,7 +76,7 @@ fn download(
     to: &Path,
     progress: &dyn Progress,
 ) -> Result<String, String> {
-    let url = Url::parse(url).ok_or("this is no address")?;
+    let url = Url::parse(url).ok_or("this is not an address")?;
     let limits = &places.limits;
     let client = Client::new(Settings {
         trust: Trust::default(),

@@ -37,7 +37,7 @@ impl Folder {
         Ok(Self { path, version: AtomicU64::new(1), is_temporary, is_needed: true })
     }
 
-    /// Marks the log and the configuration as not needed any more. Returns whether the folder is a
+    /// Marks the log and the configuration as no longer needed. Returns whether the folder is a
     /// temporary one, which is removed with this value.
     pub(super) fn release(&mut self) -> bool {
         self.is_needed = !self.is_temporary;
