@@ -25,7 +25,7 @@ pub(super) fn check(file: File) -> Result<Policy, Vec<PolicyProblem>> {
 
 const OF_THE_GATE: &str = "is the gate's, and there is none: take it out";
 const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
-const NO_LIMIT: &str = "istiod lets streams be silent for ever: take it out";
+const NO_LIMIT: &str = "Istio does not limit the silence of streams: take it out";
 const HAS_AGENT: &str =
     "is for proxies without Istio's agent, which is the stop hook here: take it out";
 const NO_RELOAD: &str = "`reload` is unknown to Envoy Gateway: write `open` or `closed`";

@@ -214,7 +214,7 @@ pub(super) fn peer_info_filter(name: &str, peer_info: &PeerInfo) -> Map {
     typed(name, config)
 }
 
-/// The same filter, where other filters may stand in front of the module. They may write headers,
+/// The same filter, where other filters may come before the module. They may write headers,
 /// so the module reads the headers themselves.
 pub(super) fn distant_peer_info_filter(peer_info: &PeerInfo) -> Map {
     let peer_info = PeerInfo { headers: None, ..peer_info.clone() };

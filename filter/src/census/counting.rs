@@ -29,7 +29,7 @@ pub(crate) struct Counter {
     /// Streams that a rule excludes from the count, and that have not ended.
     pub(crate) excluded: Cell<u64>,
     /// The time until which each new stream must check the latch. It expires by itself, because a
-    /// gate that dies must not refuse streams for ever.
+    /// gate that dies must not refuse streams without a limit.
     pub(crate) checks_latch_until: Cell<Option<Moment>>,
     /// Streams that began before this are already marked as long-lived.
     long_lived_before: Cell<Option<Moment>>,
@@ -58,7 +58,7 @@ impl Counter {
         add_to_index(host, IndexEntry { queue, scope, since, written_off: None });
     }
 
-    /// Leaves the index: this root context counts nothing any more.
+    /// Leaves the index: this root context no longer counts.
     pub(crate) fn leave_index(&self, host: &impl Control) {
         if let Some(queue) = self.queue.take() {
             remove_from_index(host, &[queue]);

@@ -129,7 +129,7 @@ impl Latch {
         }
     }
 
-    /// Keeps the latch closed. False: this gate does not hold it any more, or its lease is over,
+    /// Keeps the latch closed. False: this gate no longer holds it, or its lease is over,
     /// perhaps while the worker stood still in here.
     pub(crate) fn extend(&self, host: &impl Control, gate: Queue) -> bool {
         let now = host.monotonic_time();

@@ -67,11 +67,11 @@ impl Metrics {
         for scope in gate_scopes {
             scopes.push(ScopeMetrics::define(host, *scope)?);
         }
-        let others = Scope::VARIANTS.iter().filter(|scope| !gate_scopes.contains(scope));
+        let other_scopes = Scope::VARIANTS.iter().filter(|scope| !gate_scopes.contains(scope));
         let metrics = Self {
             scopes,
             all_begun: define_all_begun(host)?,
-            others: others.map(|scope| (*scope, OnceLock::new())).collect(),
+            others: other_scopes.map(|scope| (*scope, OnceLock::new())).collect(),
             count: define_count_states(host)?,
             gate,
         };

@@ -26,7 +26,7 @@ pub struct Gate {
     pub notify: Option<Notify>,
 }
 
-/// Where the proxy has the gate's secret from. The secret itself never stands in a policy or in a
+/// Where the proxy has the gate's secret from. The secret itself is never in a policy or in a
 /// rendered file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]

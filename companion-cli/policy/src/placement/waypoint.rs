@@ -61,7 +61,7 @@ impl Place for Waypoint {
     }
 }
 
-const NOT_FETCHED: &str = "a waypoint's gate stands in Envoy's bootstrap, where no agent fetches a \
+const NOT_FETCHED: &str = "a waypoint's gate is in Envoy's bootstrap, where no agent fetches a \
     module: write `delivery: image_volume`, or the path of a file in the waypoint as `module`";
 
 const NO_LOAD_BALANCER: &str = "does not work at a waypoint, because the load balancer never \

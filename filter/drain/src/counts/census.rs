@@ -38,7 +38,7 @@ pub(crate) enum Liveness {
     Pending,
     /// Its reply is overdue. Its worker may stand still and own streams.
     Late,
-    /// It has been silent for so long that it does not reply any more.
+    /// It has been silent for so long that it no longer replies.
     Dead,
     /// It was written off, and its streams were taken from the count.
     WrittenOff,

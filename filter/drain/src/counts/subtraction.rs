@@ -48,16 +48,16 @@ fn stayed(before: Ignorable, after: Ignorable) -> Sides {
 /// that the operator ignores may be one of these streams.
 pub(crate) fn subtracted(stats: &Stats, before: Ignorable, after: Ignorable) -> u64 {
     let stayed = stayed(before, after);
-    let others = if stats.splits_directions { 0 } else { stayed.others };
-    stayed.own.saturating_add(others).saturating_sub(stats.ignored.unwrap_or_default())
+    let other_side = if stats.splits_directions { 0 } else { stayed.others };
+    stayed.own.saturating_add(other_side).saturating_sub(stats.ignored.unwrap_or_default())
 }
 
 /// The most requests of a sample that can be streams which do not hold the drain and which began or
 /// ended during the query. Short ones come and go, and the next sample may show none.
 pub(crate) fn passing(before: Ignorable, after: Ignorable) -> u64 {
-    let begun = after.begun.minus(before.begun);
-    let ended = before.in_flight.plus(begun).minus(after.in_flight);
-    begun.plus(ended).sum()
+    let beginnings = after.begun.minus(before.begun);
+    let ends = before.in_flight.plus(beginnings).minus(after.in_flight);
+    beginnings.plus(ends).sum()
 }
 
 /// Whether a sample proves the assumption wrong: more such streams were in flight during the whole

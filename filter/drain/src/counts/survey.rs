@@ -33,7 +33,7 @@ pub(crate) struct Survey {
     /// Streams in flight of other scopes, by their counters that are not dead.
     pub(crate) others_in_flight: u64,
     /// Whether a counter of another scope is dead. If no gate waits for its scope, the gauge shows
-    /// its streams for ever.
+    /// its streams without a limit.
     pub(crate) others_died: bool,
 }
 

@@ -36,7 +36,7 @@ pub enum Event {
 /// The client of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Client {
-    /// Whether it has access; only a status is for others.
+    /// Whether it may send commands. Others get a status only.
     pub has_access: bool,
     /// The longest drain for which the pod leaves time, if that is known.
     pub longest_drain: Option<Millis>,

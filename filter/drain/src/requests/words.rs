@@ -131,7 +131,7 @@ fn streams_in_words(view: &View, count: u64) -> String {
 
 fn why_not_exact(state: CountState) -> &'static str {
     match state {
-        CountState::Leaking => "a worker's counter does not reply any more",
+        CountState::Leaking => "a worker's counter no longer replies",
         CountState::Miscounted => "the gauges of streams in flight cannot be true",
         CountState::Partial => {
             "streams may be older than the counters, or on a filter chain without one"

@@ -24,7 +24,7 @@ pub enum CountState {
     Partial,
     /// Envoy's stats matcher rejects a counter that tells what began in between.
     Rejected,
-    /// A counter does not reply any more. If its VM has died, its streams are counted for ever, or
+    /// A counter no longer replies. If its VM has died, its streams are counted for ever, or
     /// run uncounted.
     Leaking,
     /// The gauges cannot be true: one is below zero, or more streams are long-lived than in flight.

@@ -67,7 +67,7 @@ pub struct Observation {
     pub envoy: EnvoyCount,
     /// Bytes that wait to be written to clients, if that is known and fresh.
     pub buffered: Option<u64>,
-    /// Whether `buffered` is never known, so that zero must last for longer.
+    /// Whether Envoy does not export `buffered`: zero must then last for longer.
     pub lingers: bool,
     /// Whether the app is still there, if that matters.
     pub app: App,

@@ -23,10 +23,10 @@ impl Undo {
             Self::NotNeeded => "",
             Self::Done => "; Envoy's health checks answer as before",
             Self::Failed => {
-                "; Envoy's admin interface did not answer, so health checks may go on failing"
+                "; Envoy's admin interface did not answer, so health checks may still fail"
             }
             Self::Impossible => {
-                "; Envoy cannot undrain its listeners: it goes on telling clients to leave until \
+                "; Envoy cannot undrain its listeners: it still tells clients to leave until \
                     it is restarted (`fail_health_checks` can be undone)"
             }
         }
@@ -69,7 +69,7 @@ pub(crate) fn cancelled_in_words(was_draining: bool, phase: Phase) -> &'static s
     match (was_draining, phase) {
         (false, _) => "the drain was over already",
         (true, Phase::Serving) => "the drain was cancelled",
-        (true, _) => "the drain was cancelled; another drain has begun since, and goes on",
+        (true, _) => "the drain was cancelled; another drain has begun since, and is not over",
     }
 }
 
