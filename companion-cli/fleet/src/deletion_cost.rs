@@ -1,5 +1,5 @@
-//! The annotation `controller.kubernetes.io/pod-deletion-cost` from the streams in flight, so that a
-//! scale-down deletes the pods with the fewest streams first. The steps are coarse, because each
+//! The annotation `controller.kubernetes.io/pod-deletion-cost` from the streams in flight, so that
+//! a scale-down deletes the pods with the fewest streams first. The steps are coarse, because each
 //! write goes to every watcher of the pod. Pure.
 
 use std::collections::BTreeMap;

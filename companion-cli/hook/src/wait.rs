@@ -42,7 +42,8 @@ pub struct WaitTime {
     pub interval: TimeSpan,
 }
 
-/// Waits until the drain of an Envoy is over, and says how it ended. It begins none; `prestop` does.
+/// Waits until the drain of an Envoy is over, and says how it ended. It begins none;
+/// `prestop` does.
 ///
 /// If the gate cannot be reached, the command tries again until the time-out.
 #[derive(Debug, Args)]

@@ -1,5 +1,5 @@
-//! The facts about a cluster that are in none of its objects: its running pods, the answers of their
-//! gates, and what the API server refused.
+//! The facts about a cluster that are in none of its objects: its running pods, the answers of
+//! their gates, and what the API server refused.
 
 use std::collections::BTreeMap;
 use std::fmt;

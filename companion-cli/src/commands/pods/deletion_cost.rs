@@ -23,7 +23,8 @@ use crate::commands::{Ended, Exit, Output, Printer, misused};
 pub(crate) struct DeletionCost {
     #[command(flatten)]
     fleet: FleetArgs,
-    /// Writes the costs once, for example before a scale-down. By default the command runs until it is interrupted.
+    /// Writes the costs once, for example before a scale-down. By default the command runs until it
+    /// is interrupted.
     #[arg(long)]
     once: bool,
     /// The time between two looks, 30s or more.

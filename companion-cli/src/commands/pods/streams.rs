@@ -81,7 +81,8 @@ fn warn(listing: &Listing, printer: &Printer) {
     if left_out > 0 {
         let length = listing.streams.len();
         printer.warning(&format!(
-            "only the {length} oldest streams are shown (`--limit`); the pods listed {left_out} more"
+            "only the {length} oldest streams are shown (`--limit`); the pods listed {left_out} \
+             more"
         ));
     }
 }

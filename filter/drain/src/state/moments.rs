@@ -23,7 +23,9 @@ numbers! {
 }
 
 macro_rules! operators {
-    ($($left:ident.$method:ident($right:ident) -> $output:ident: $operator:ident, $work:ident;)+) => {$(
+    ($(
+        $left:ident.$method:ident($right:ident) -> $output:ident: $operator:ident, $work:ident;
+    )+) => {$(
         impl $operator<$right> for $left {
             type Output = $output;
 

@@ -111,7 +111,8 @@ impl Apply<'_, '_, '_> {
             let line = format!("the drain begins: deadline in {deadline} ms, quiet for {quiet} ms");
             self.callback.log(Level::Warning, line);
             self.callback.show_phase();
-            self.callback.wants_round = true; // the quiet period begins now, not with the first tick
+            // The quiet period begins now, not with the first tick.
+            self.callback.wants_round = true;
         }
     }
 

@@ -31,7 +31,8 @@ impl LeakWatch {
         self.0 = is_suspicious.then(|| self.0.unwrap_or(now));
     }
 
-    /// A signal was refused: if no counter has these streams, they would refuse signals without a limit.
+    /// A signal was refused: if no counter has these streams, they would refuse signals
+    /// without a limit.
     pub(crate) fn suspect(&mut self, observed: &Observation, now: Moment) {
         if observed.holding > observed.in_flight && !self.is_healing(now) {
             self.0 = Some(now);
