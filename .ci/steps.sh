@@ -28,7 +28,7 @@ narrow() {
 
 # Titles of commits since this was checked, as far as the clone has them: one subject, at most 72 characters.
 titles() {
-    ! git log --since=2026-11-29T00:00:00Z --format=%s | grep --extended-regexp '.{73}|; ' >&2
+    ! git log --since=2026-11-29T00:30:00Z --format=%s | grep --extended-regexp '.{73}|; ' >&2
 }
 
 scripts() {

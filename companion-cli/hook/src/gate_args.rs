@@ -83,8 +83,8 @@ mod tests {
         let gate = Gate::new("http://127.0.0.1:1".parse().expect("an address"), None);
         for (error, text) in [
             (
-                GateError::Rejected("another command is running".into()),
-                "the gate at http://127.0.0.1:1 answers, but it refuses: another command is running",
+                GateError::Rejected("another drain is running".into()),
+                "the gate at http://127.0.0.1:1 answers, but it refuses: another drain is running",
             ),
             (
                 GateError::ConnectionRefused,

@@ -5,11 +5,12 @@ use laststream_base::yaml::{List, Map};
 use laststream_policy::{Policy, PolicyProblem, Resolve};
 
 pub(super) const WHERE: &str = "Needs Kubernetes 1.35, or 1.33 with the feature gate `ImageVolume` \
-    on API server and kubelet, and containerd 2.1. With the gate off the API server drops the volume and \
-    its mount without an error; the proxy then refuses its listeners and never becomes ready.";
+    on API server and kubelet, and containerd 2.1. With the gate off the API server drops the \
+    volume and its mount without an error; the proxy then refuses its listeners and never \
+    becomes ready.";
 
-pub(super) const UPDATE: &str = "Another module is another digest here, so the pods are replaced: a \
-    running proxy keeps the module that it began with.";
+pub(super) const UPDATE: &str = "Another module is another digest here, so the pods are replaced: \
+    a running proxy keeps the module that it began with.";
 
 /// The volumes with the policy's modules; an error if there is none.
 pub(super) fn volumes(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<Volume>, PolicyProblem> {

@@ -1,6 +1,6 @@
 //! The only image of this level, made without a builder: Istio's agent and Envoy at the paths of
-//! Istio's own image, both programs of laststream, and this program. The pause process of pods comes
-//! from it, too.
+//! Istio's own image, both programs of laststream, and this program. The pause process of pods
+//! comes from it, too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
