@@ -4,54 +4,30 @@
 
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
 
-mod access;
-mod answer;
-mod argo;
-mod ask;
-mod call;
-pub mod client;
-mod confirmation;
-mod cost_writes;
-mod cut_pods;
-pub mod deletion_cost;
-pub mod drains;
+mod answers;
+mod api;
+mod costs;
+mod drains;
 pub mod durations;
-mod error;
-pub mod follower;
-mod forward;
-mod hook;
-mod kinds;
-mod kubeconfig;
-pub mod listing;
-pub mod objects;
-mod old_pods;
-mod pages;
-mod pause;
-mod pod;
-mod pod_report;
-mod pod_timeout;
 mod pods;
-mod reminders;
-pub mod rollout;
-mod secretless;
-mod statistics;
-mod stats;
-mod survey;
-pub mod table;
-mod time_to_drain;
-pub mod waits;
-mod workloads;
+mod reports;
+mod rollouts;
 
-pub use access::Access;
-pub use answer::{Answer, Detail};
-pub use call::Call;
-pub use client::Cluster;
-pub use error::FleetError;
-pub use kinds::{CONFIG_MAPS, KINDS, Kind};
-pub use pod::{
+pub use answers::answer::{Answer, Detail};
+pub use answers::survey::{AskOptions, GateQuery, Need, Survey};
+pub use api::access::Access;
+pub use api::call::Call;
+pub use api::client::{self, Cluster};
+pub use api::error::FleetError;
+pub use api::kinds::{CONFIG_MAPS, KINDS, Kind};
+pub use api::objects;
+pub use costs::deletion_cost;
+pub use drains::{outcomes, waits};
+pub use pods::facts::{
     GATE_PORT_ANNOTATION, GRACE, ISTIO_PROXY, OWN_COST, PROXIES, PodFacts, Ports,
     STATS_PORT_ANNOTATION,
 };
-pub use pod_report::{Class, Life, PodReport, summary};
-pub use pods::Selection;
-pub use survey::{AskOptions, GateQuery, Need, Survey};
+pub use pods::list::Selection;
+pub use reports::pod_report::{Class, Life, PodReport, summary};
+pub use reports::{listing, table};
+pub use rollouts::{follower, rollout};

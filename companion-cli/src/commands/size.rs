@@ -125,33 +125,13 @@ struct Proposal {
 }
 
 fn propose(command: &Size) -> Result<Proposal, String> {
-    let Measured { durations, source, mut warnings } = match &command.prometheus {
+    let mut measured = match &command.prometheus {
         Some(url) => from_prometheus(command, url)?,
         None => from_files(command)?,
     };
-    let (measured, beyond) = durations.beyond();
-    let longest = durations.outlasted_by(command.cut / 100.0);
-    if longest.is_none() {
-        warnings.push(format!(
-            "{:.1} % of the streams in flight last longer than {measured} s, the largest bucket: \
-             look at `laststream streams`, and end or exempt them in the policy",
-            beyond * 100.0
-        ));
-    }
-    let longest = rounded(longest.unwrap_or(measured));
+    let longest = measured.longest_request(command.cut / 100.0);
     let sizing = drain_sizing(longest, QUIET, command.delay, command.agent);
-    Ok(Proposal { sizing, source, warnings })
-}
-
-/// Rounds up to a number that operators would write.
-fn rounded(seconds: f64) -> TimeSpan {
-    let step = match seconds {
-        ..30.0 => 1.0,
-        ..300.0 => 5.0,
-        ..3_600.0 => 30.0,
-        _ => 300.0,
-    };
-    TimeSpan::seconds(((seconds / step).ceil() * step).clamp(1.0, 60_000.0) as u64)
+    Ok(Proposal { sizing, source: measured.source, warnings: measured.warnings })
 }
 
 impl Proposal {

@@ -6,6 +6,7 @@ pub mod page;
 pub mod prometheus;
 
 use histogram::Histogram;
+use laststream_base::time_span::TimeSpan;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
@@ -13,6 +14,34 @@ pub struct Measured {
     pub durations: Histogram,
     /// Reasons why these numbers may be wrong.
     pub warnings: Vec<String>,
+}
+
+impl Measured {
+    /// The time that all but this share of the streams in flight need, rounded up. If the buckets
+    /// do not reach so far, it is the largest one, and a warning says so.
+    pub fn longest_request(&mut self, share: f64) -> TimeSpan {
+        let (largest, beyond) = self.durations.beyond();
+        let longest = self.durations.outlasted_by(share).unwrap_or_else(|| {
+            self.warnings.push(format!(
+                "{:.1} % of the streams in flight last longer than {largest} s, the largest \
+                 bucket: look at `laststream streams`, and end or exempt them in the policy",
+                beyond * 100.0
+            ));
+            largest
+        });
+        rounded(longest)
+    }
+}
+
+/// Rounds up to a number that operators would write.
+fn rounded(seconds: f64) -> TimeSpan {
+    let step = match seconds {
+        ..30.0 => 1.0,
+        ..300.0 => 5.0,
+        ..3_600.0 => 30.0,
+        _ => 300.0,
+    };
+    TimeSpan::seconds(((seconds / step).ceil() * step).clamp(1.0, 60_000.0) as u64)
 }
 
 /// Istio's and Envoy's histograms of durations. Both count in milliseconds.

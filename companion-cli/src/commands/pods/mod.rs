@@ -8,7 +8,7 @@ pub(super) mod status;
 pub(super) mod streams;
 pub(super) mod wait;
 
-use laststream_fleet::drains::PodOutcome;
+use laststream_fleet::outcomes::PodOutcome;
 use laststream_fleet::{Cluster, FleetError, PodFacts, Survey, client};
 use laststream_gate::text::many;
 

@@ -1,0 +1,105 @@
+//! Lists pods of the API server: their facts, or also the whole objects.
+
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::api::call::Call;
+use crate::api::client::Cluster;
+use crate::api::error::FleetError;
+use crate::api::kinds::PODS;
+use crate::api::objects::trimmed;
+use crate::pods::facts::{PodFacts, Ports};
+
+/// The number of names that are looked up at a time.
+const AT_A_TIME: usize = 16;
+
+/// The pods that a command asks.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// The names of the pods, if they are asked by name.
+    pub names: Vec<String>,
+    /// Whether pods of all namespaces are asked, instead of those of the cluster's own.
+    pub everywhere: bool,
+    pub labels: Option<String>,
+    pub node: Option<String>,
+    pub ports: Ports,
+}
+
+impl Selection {
+    /// The names that none of these pods has.
+    pub fn missing(&self, pods: &[PodFacts]) -> Vec<String> {
+        let is_missing = |name: &&String| !pods.iter().any(|pod| pod.name == **name);
+        self.names.iter().filter(is_missing).cloned().collect()
+    }
+}
+
+impl Cluster {
+    /// The pods of a selection that have not ended, or those with its names.
+    pub async fn pods(&self, selection: &Selection) -> Result<Vec<PodFacts>, FleetError> {
+        if selection.names.is_empty() {
+            return self.listed(selection, fields(selection)).await;
+        }
+        let names = selection.names.iter().collect::<BTreeSet<_>>();
+        let pods = stream::iter(names)
+            .map(|name| self.listed(selection, format!("metadata.name={name}")))
+            .buffered(AT_A_TIME);
+        pods.try_concat().await
+    }
+
+    async fn listed(
+        &self,
+        selection: &Selection,
+        fields: String,
+    ) -> Result<Vec<PodFacts>, FleetError> {
+        let call = Call::new("list", "pods");
+        let (pods, call): (Api<Pod>, _) = if selection.everywhere {
+            (Api::all(self.client()), call)
+        } else {
+            (Api::namespaced(self.client(), self.namespace()), call.within(self.namespace()))
+        };
+        let page = async |params: &ListParams| pods.list(params).await;
+        let facts = |pod| PodFacts::of(&pod, selection.ports);
+        self.pages(&call, params(selection, &fields), page, facts).await
+    }
+
+    /// The result of `keep` for each pod of a selection that was not deleted, with all fields
+    /// that the lint reads.
+    ///
+    /// # Errors
+    /// The API server does not list them.
+    pub async fn whole_pods<T>(
+        &self,
+        selection: &Selection,
+        mut keep: impl FnMut(PodFacts, Value) -> Option<T>,
+    ) -> Result<Vec<T>, FleetError> {
+        let params = params(selection, &fields(selection));
+        let namespace = (!selection.everywhere).then(|| self.namespace());
+        let read = |pod: Value| {
+            let facts = PodFacts::of(&Pod::deserialize(&pod).ok()?, selection.ports);
+            if facts.terminating { None } else { keep(facts, trimmed(pod, PODS)) }
+        };
+        let pods =
+            self.values(Call::new("list", PODS.resource), PODS, namespace, params, read).await?;
+        Ok(pods.into_iter().flatten().collect())
+    }
+}
+
+fn params(selection: &Selection, fields: &str) -> ListParams {
+    let label_selector = selection.labels.clone();
+    ListParams { label_selector, ..ListParams::default().fields(fields) }
+}
+
+/// The fields by which the API server selects pods that have not ended.
+fn fields(selection: &Selection) -> String {
+    let running = "status.phase!=Succeeded,status.phase!=Failed";
+    match &selection.node {
+        Some(node) => format!("{running},spec.nodeName={node}"),
+        None => running.to_owned(),
+    }
+}

@@ -1,0 +1,5 @@
+//! Reports on pods and streams. Pure.
+
+pub mod listing;
+pub(crate) mod pod_report;
+pub mod table;
