@@ -16,6 +16,7 @@ format() {
 # rustfmt leaves comments, strings and macros as wide as they are. In Markdown, tables and blocks of code may be wider, and a link or a piece
 # of code that has a line to itself, and what is made from the code.
 narrow() {
+    # shellcheck disable=SC2016 # these are Perl's variables
     git ls-files '*.rs' '*.md' ':!docs/cli.md' ':!docs/cost/results.md' | xargs perl -CSD -ne '
         if ($ARGV =~ /md$/) {
             $is_code = !$is_code if /^ *```/;
