@@ -23,7 +23,7 @@ impl Watches {
         policy: Option<(&Path, Vec<u8>)>,
         has_secret: bool,
         module: Option<(ChangeDetector, ModuleSource, Vec<u8>)>,
-        progress: impl Progress + Send + Sync + 'static,
+        progress: impl Progress + Send + 'static,
     ) -> Self {
         let module = module.map(|(changes, source, bytes)| {
             Watch::new(changes, bytes, move || source.bytes(&progress))
