@@ -22,15 +22,16 @@ const PARTS: [&str; 13] = [
     "tests/main.rs",
 ];
 
-/// The crates of the command line.
-const CRATES: [&str; 10] =
-    ["base", "fleet", "gate", "http", "lint", "local", "module", "oci", "policy", "render"];
-
 pub fn copy_checkout(to: &Path) -> Outcome {
-    let of_crate =
-        |name: &&str| ["Cargo.toml", "src"].map(|part| format!("companion-cli/{name}/{part}"));
-    let parts = PARTS.iter().map(ToString::to_string).chain(CRATES.iter().flat_map(of_crate));
-    parts.into_iter().try_for_each(|part| copy(&workspace().join(&part), &to.join(&part)))
+    let mut parts: Vec<String> = PARTS.map(String::from).into();
+    for entry in fs::read_dir(workspace().join("companion-cli"))? {
+        let entry = entry?;
+        if entry.path().join("Cargo.toml").exists() {
+            let name = entry.file_name().into_string().ok().context("a name of UTF-8")?;
+            parts.extend(["Cargo.toml", "src"].map(|part| format!("companion-cli/{name}/{part}")));
+        }
+    }
+    parts.iter().try_for_each(|part| copy(&workspace().join(part), &to.join(part)))
 }
 
 /// Copies a file, or a folder with its contents.
