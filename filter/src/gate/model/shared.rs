@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use strum::VariantArray as _;
 
+use crate::census::latch::SEALED;
 use crate::config::wire::Scope;
 use crate::gate::{CountState, StreamKind};
 use crate::host::Metric;
@@ -101,6 +102,11 @@ impl Shared {
     /// The gauges of all scopes: in flight, and long-lived.
     pub(super) fn gauges(&self) -> impl Iterator<Item = u64> {
         self.values.iter().skip(1).take(2 * Scope::VARIANTS.len()).copied()
+    }
+
+    /// Whether no stream may begin any more, because a signal to end was sent.
+    pub(super) fn is_sealed(&self) -> bool {
+        self.values[0] == SEALED.0
     }
 
     pub(super) fn has_negative_gauge(&self) -> bool {

@@ -295,7 +295,8 @@ impl World {
                 self.streams[*stream].life =
                     if goes_on { Life::Accepted { root: *root, counted } } else { Life::Ending };
                 let now = self.shared.clock;
-                let is_latched = self.signals.iter().any(|signal| now < signal.latched_until);
+                let is_latched = self.shared.is_sealed()
+                    || self.signals.iter().any(|signal| now < signal.latched_until);
                 if goes_on && counts(counted) && is_latched {
                     self.report(Violation::AcceptedBehindLatch);
                 }
