@@ -99,7 +99,7 @@ impl Checker {
         let namespace = written.or_else(root);
         match &namespace {
             Some(namespace) => self.dns_label("namespace", namespace),
-            None if facts.controller == Controller::Nobody => {}
+            None if facts.controller == Controller::None => {}
             None => self.problem("namespace", NO_NAMESPACE),
         }
         namespace

@@ -57,7 +57,7 @@ impl ModuleLocation {
     /// Rejects a relative path, because a proxy runs elsewhere. An Envoy without a mesh may be
     /// started in the file's folder.
     pub(super) fn reachable(self, placement: &Placement) -> Result<Self, PolicyProblem> {
-        let is_anywhere = placement.facts().controller == Controller::Nobody;
+        let is_anywhere = placement.facts().controller == Controller::None;
         match &self {
             Self::File(path) if !path.starts_with('/') && !is_anywhere => Err(of_module(format!(
                 "`{path}` is a relative path, and the proxy runs elsewhere: write the path of \

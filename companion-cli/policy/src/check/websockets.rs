@@ -33,7 +33,7 @@ impl Checker {
                     `laststream push --module builtin-frames` publishes under a name of its own",
             );
         }
-        let has_prefixes = site.facts.controller == Controller::Nobody;
+        let has_prefixes = site.facts.controller == Controller::None;
         self.websocket_routes(&websockets.routes, has_prefixes);
     }
 

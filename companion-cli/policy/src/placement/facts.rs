@@ -82,7 +82,7 @@ pub enum Controller {
     /// It fetches the counter's module, and hands it to the proxies.
     EnvoyGateway,
     /// None: Envoy has the rendered bootstrap.
-    Nobody,
+    None,
 }
 
 impl Controller {
@@ -91,7 +91,7 @@ impl Controller {
         match self {
             Self::Istio => ("Istio", &[ports::ISTIO, ports::ISTIO_METRICS]),
             Self::EnvoyGateway => ("Envoy Gateway", &[ports::ENVOY_GATEWAY]),
-            Self::Nobody => ("", &[]),
+            Self::None => ("", &[]),
         }
     }
 }

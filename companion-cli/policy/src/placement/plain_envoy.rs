@@ -58,7 +58,7 @@ impl Place for PlainEnvoy {
 
     fn facts(&self) -> Facts<'_> {
         Facts {
-            controller: Controller::Nobody,
+            controller: Controller::None,
             class: None,
             scopes: vec![(Scope::Gateway, true)],
             has_app: true,
