@@ -7,8 +7,8 @@ use core::fmt::Write as _;
 
 use laststream_drain::counts::{Endable, IndexEntry, LatchCheck, Order, Reply, Request};
 use laststream_drain::state::{
-    App, AppReply, EndProgress, Kinds, Lead, Millis, Moment, Phase, QueryPacing, Queue, Record,
-    RunningQuery, Scope, Shared, Step, Total,
+    Agent, AgentReplies, AgentReply, App, AppReply, EndProgress, Kinds, Lead, Millis, Moment,
+    Phase, QueryPacing, Queue, Record, RunningQuery, Scope, Shared, Step, Total,
 };
 use strum::VariantArray as _;
 
@@ -114,6 +114,8 @@ number! {
     Millis: |millis| millis.0, |number| Some(Millis(number));
     Queue: |queue| queue.0.into(), |number| Some(Queue(number.try_into().ok()?));
     Kinds: |kinds| kinds.0.into(), |bits| Some(Kinds(bits as u8));
+    AgentReply: |reply| *reply as u64,
+        |number| AgentReply::VARIANTS.get(number as usize).copied();
     App: |app| *app as u64, |number| App::VARIANTS.get(number as usize).copied();
     Phase: |phase| *phase as u64, |number| Phase::VARIANTS.get(number as usize).copied();
     Scope: |scope| *scope as u64, |number| Scope::VARIANTS.get(number as usize).copied();
@@ -145,6 +147,8 @@ pub(crate) use fields;
 fields! {
     Total { at, requests }
     AppReply { asked_at, state }
+    AgentReplies { reply, count, first, last }
+    Agent { has_answered, asked_at, is_asked, replies, drain }
     Lead { gate, until }
     EndProgress { began, last, ordered, stopped }
     RunningQuery { began, limit, owner }
@@ -153,7 +157,9 @@ fields! {
         phase, began, deadline, ended, begun_before, begun_last, quiet_since, begin, finish,
         logged_at, force_reason
     }
-    Shared { pacing, ends, notify, app, total, sums_lack_streams, lead, evaluated_at, record }
+    Shared {
+        pacing, ends, notify, app, total, sums_lack_streams, lead, evaluated_at, record, agent
+    }
     IndexEntry { queue, scope, since, written_off }
     Order {
         count, kinds, changing, began_before, retry_after, grace, look_since, drain

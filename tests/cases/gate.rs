@@ -4,6 +4,7 @@ mod access;
 mod access_rendered;
 mod admin_faults;
 mod adversary;
+mod agent;
 mod app;
 pub(crate) mod bench;
 mod bounded;
@@ -43,6 +44,7 @@ pub(crate) fn cases() -> Vec<Case> {
         access_rendered::cases(),
         admin_faults::cases(),
         adversary::cases(),
+        agent::cases(),
         app::cases(),
         bounded::cases(),
         commands::cases(),

@@ -118,22 +118,28 @@ impl Worker {
             }
             Event::Configured => {
                 callback.show_phase();
-                callback.push(Effect::Tick(self.policy.evaluate_every));
+                callback.push(Effect::Tick(self.policy.serving_tick()));
                 self.set_tick(&mut callback);
                 None
             }
-            event => Some(self.decide(event, &mut callback)),
+            event => self.decide(event, &mut callback),
         };
         callback.into_effects(view)
     }
 
-    /// One evaluation, and all that follows from it.
-    fn decide(&mut self, event: Event, callback: &mut Callback<'_>) -> View {
+    /// One evaluation, and all that follows from it; none while the gate only watches the agent.
+    fn decide(&mut self, event: Event, callback: &mut Callback<'_>) -> Option<View> {
         // A gate that has nothing to do asks nothing, even if a late reply arrives.
         let is_routine = matches!(event, Event::Message | Event::Tick);
+        let is_watch = matches!(event, Event::Tick | Event::CallEnded(Call::Agent { .. }, _));
         self.change_index(callback);
         self.begin_tick(&event, callback);
         self.apply_to(callback).event(event);
+        let is_serving = callback.shared.record.phase == Phase::Serving;
+        if is_watch && is_serving && !self.schedule(callback).asks_on_ticks() {
+            self.set_tick(callback);
+            return None;
+        }
         self.follow_or_lead(callback);
         let (view, action) = self.evaluate(callback);
         self.confirm_signal(&view, callback);
@@ -145,7 +151,7 @@ impl Worker {
             self.ask_counters(callback);
         }
         self.set_tick(callback);
-        view
+        Some(view)
     }
 
     fn change_index(&self, callback: &mut Callback<'_>) {
@@ -171,6 +177,7 @@ impl Worker {
         if callback.facts.latch.is_held {
             callback.push(Effect::ExtendLatch);
         }
+        self.apply_to(callback).ask_agent();
         let Some(every) = self.policy.evaluate_every.filter(|_| self.period.is_none()) else {
             return;
         };
@@ -227,6 +234,7 @@ impl Worker {
             record: shared.record.clone(),
             reason,
             notify: notifies.then_some(shared.notify),
+            agent: policy.watches_agent.then(|| shared.agent.state()),
             ends: self.end_status(shared, facts),
             survey,
         };
@@ -248,7 +256,7 @@ impl Worker {
     fn perform(&mut self, action: Option<Action>, view: &View, callback: &mut Callback<'_>) {
         match action {
             Some(Action::Begin) => callback.call(Call::Begin),
-            Some(Action::Finish) if callback.shared.is_led_by(callback.facts.queue, view.now) => {
+            Some(Action::Finish) if self.may_finish(callback) => {
                 // If streams cannot read the latch's gauge, nothing can be sent safely, and the
                 // hook must not wait for it.
                 if self.close_latch(Origin::Finish, callback) == Err(Refusal::LatchUnseen) {
@@ -258,6 +266,17 @@ impl Worker {
             Some(Action::Finish) | None => {}
             Some(Action::Heal) => leaks::heal(&self.samples, &view.survey, callback),
         }
+    }
+
+    /// Whether the last call is this gate's, and Istio's agent does not forbid it.
+    fn may_finish(&self, callback: &Callback<'_>) -> bool {
+        let (facts, shared) = (callback.facts, &callback.shared);
+        shared.is_led_by(facts.queue, facts.now) && self.agent_permits_end(callback)
+    }
+
+    /// Whether nobody listens on the agent's port, if the gate starts with its stop.
+    fn agent_permits_end(&self, callback: &Callback<'_>) -> bool {
+        !self.policy.watches_agent || callback.shared.agent.permits_end(callback.now())
     }
 
     /// Closes the latch, which refuses new streams, and asks for both counts again. A stream is
@@ -301,7 +320,7 @@ impl Worker {
                 return callback.call(Call::Signal { stream, signal, is_latched: true });
             }
             // Only this record can be the one that is stored: a cancel in between is seen.
-            (Origin::Finish, SignalStep::Send) => {
+            (Origin::Finish, SignalStep::Send) if self.agent_permits_end(callback) => {
                 let patience = self.policy.patience;
                 if callback.record().finish.send(patience, view.now) {
                     return callback.call(Call::Finish);
@@ -423,6 +442,8 @@ impl Worker {
             is_latch_held: facts.latch.is_held,
             is_healing: self.leaks.is_healing(facts.now),
             leads: callback.shared.is_led_by(facts.queue, facts.now),
+            may_finish: self.agent_permits_end(callback),
+            doubts_agent: self.policy.watches_agent && callback.shared.agent.is_doubtful(),
         }
     }
 
@@ -495,7 +516,7 @@ impl Worker {
         let period = self.schedule(callback).tick_period(callback.now());
         if period != self.period {
             self.period = period;
-            callback.push(Effect::Tick(period.or(self.policy.evaluate_every)));
+            callback.push(Effect::Tick(period.or(self.policy.serving_tick())));
         }
     }
 }

@@ -3,6 +3,7 @@
 use laststream_drain::counts::{ALL, GAUGES};
 use laststream_drain::requests::{Call, QUIT};
 use laststream_drain::state::{BeginCall, Finish, Millis};
+use laststream_drain::timing::AGENT_PATIENCE;
 
 use super::policy::Policy;
 use crate::host::Control;
@@ -31,6 +32,8 @@ fn target<'t>(
             let app = wire.app.as_ref()?;
             (&app.cluster, "GET", &app.path, patience)
         }
+        // The path of another method: only the agent answers it with 405.
+        Call::Agent { .. } => (&wire.admin.agent_cluster, "GET", "/drain", AGENT_PATIENCE),
         Call::Notify { .. } => {
             let app = wire.notify.as_ref()?;
             (&app.cluster, "POST", &app.path, Millis(app.timeout_ms))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use laststream_drain::state::{EndPolicy, Kinds, Millis, Policy as DrainPolicy, StreamKind};
 use laststream_drain::timing::END_SLACK;
 
-use crate::config::wire::{End, EndKind, Gate, LongLivedPolicy};
+use crate::config::wire::{End, EndKind, Gate, LongLivedPolicy, Starts};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -28,6 +28,7 @@ impl Policy {
             patience: Millis(wire.admin.timeout_ms),
             exempts_long_lived: wire.long_lived == LongLivedPolicy::Exempt,
             long_lived_after: wire.long_lived_after_ms.map(Millis),
+            watches_agent: wire.starts == Starts::Agent,
             begin: wire.begin.call,
             finish: wire.finish,
             admin: wire.admin.cluster.clone(),

@@ -91,8 +91,17 @@ impl Bench {
 
     /// Both filters, `laststream` and `gate`, come from discovery.
     pub(crate) async fn discovered(lab: &Lab, xds: &Xds) -> Outcome<Self> {
+        Self::discovered_upon(Bootstrap::new(), lab, xds).await
+    }
+
+    /// [`Bench::discovered`] on top of this bootstrap.
+    pub(crate) async fn discovered_upon(
+        bootstrap: Bootstrap,
+        lab: &Lab,
+        xds: &Xds,
+    ) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
-        let bootstrap = bootstrap(&upstream)
+        let bootstrap = with_clusters(bootstrap, &upstream)
             .listener(Listener::new("main", discovered(xds)).direction("INBOUND"))
             .listener(gate_listener_with("gate", filters::discovered("gate", xds)));
         Self::start(lab, upstream, bootstrap, options()).await

@@ -53,6 +53,7 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
         reason,
         fault: None,
         notify: None,
+        agent: None,
         ends: None,
     }
 }
@@ -231,6 +232,8 @@ fn idle<'g>(
         is_latch_held: false,
         is_healing: false,
         leads: true,
+        may_finish: true,
+        doubts_agent: false,
     }
 }
 

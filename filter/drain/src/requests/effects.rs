@@ -117,6 +117,11 @@ pub enum Call {
     },
     /// Asks the app whether it is there.
     App,
+    /// Asks Istio's agent whether it is there.
+    Agent {
+        /// The moment.
+        asked: Moment,
+    },
     /// Tells the app that the drain has begun.
     Notify {
         /// The beginning of the drain.

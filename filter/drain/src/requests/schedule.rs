@@ -18,6 +18,10 @@ pub(crate) struct Schedule<'g> {
     pub(crate) is_healing: bool,
     /// Whether this gate asks for all.
     pub(crate) leads: bool,
+    /// Whether Istio's agent does not forbid the last call.
+    pub(crate) may_finish: bool,
+    /// Whether refusals of Istio's agent are being counted.
+    pub(crate) doubts_agent: bool,
 }
 
 /// Whether Envoy's own count is queried now.
@@ -35,6 +39,11 @@ impl Schedule<'_> {
     /// newer than its request.
     fn drives_drain(&self) -> bool {
         self.leads || self.waiting.any_hook()
+    }
+
+    /// Whether this gate is about to make the last call.
+    fn makes_last_call(&self) -> bool {
+        self.leads && self.may_finish && self.record.awaits_finish_call(self.policy)
     }
 
     /// Whether Envoy's own count is queried now. With `needs_totals`, the filter's count cannot be
@@ -57,8 +66,7 @@ impl Schedule<'_> {
         }
         // A signal needs the next query for itself, once the latch is closed. A count that is still
         // valid is enough to try.
-        let makes_last_call = self.leads && self.record.awaits_finish_call(self.policy);
-        if is_fresh && (makes_last_call || self.waiting.has_untried_signal()) {
+        if is_fresh && (self.makes_last_call() || self.waiting.has_untried_signal()) {
             return StatsQuery::NotDue;
         }
         if self.waiting.wanted_query().is_some_and(is_due) {
@@ -138,10 +146,7 @@ impl Schedule<'_> {
     pub(crate) fn tick_period(&self, now: Moment) -> Option<Millis> {
         let drives = self.drives_drain();
         let quiet_end = self.quiet_period_end().filter(|end| drives && now < *end + REPLY_TIMEOUT);
-        if self.waiting.needs_fresh_counts()
-            || self.latched.is_some()
-            || self.leads && self.record.awaits_finish_call(self.policy)
-        {
+        if self.waiting.needs_fresh_counts() || self.latched.is_some() || self.makes_last_call() {
             Some(SHORT_TICK)
         } else if let Some(end) = quiet_end {
             Some((end - now).clamp(SHORT_TICK, TICK))
@@ -149,6 +154,7 @@ impl Schedule<'_> {
             || self.waiting.any()
             || self.is_latch_held
             || self.is_healing
+            || self.doubts_agent
         {
             Some(TICK)
         } else {

@@ -8,7 +8,7 @@ use super::end_status::EndStatus;
 use super::view::View;
 use super::words::{advice, sentence, silence_in_words};
 use crate::counts::{Facts, ScopeCounts};
-use crate::state::{CountState, Moment, Phase, Policy, Scope, Step};
+use crate::state::{AgentState, CountState, Moment, Phase, Policy, Scope, Step};
 
 /// The state and the counts of the gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -60,6 +60,9 @@ pub struct Status {
     /// The call that tells the app of the drain, if there is one; not while serving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notify: Option<Progress>,
+    /// Istio's agent, if its stop begins the drain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentState>,
     /// Whether the signal to end was sent to Envoy or its agent: new streams are refused until the
     /// process ends.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,6 +189,7 @@ impl Status {
             begin: is_draining.then(|| record.begin.into()),
             finish: (is_draining && policy.finishes()).then(|| record.finish.into()),
             notify: view.notify.map(Into::into),
+            agent: view.agent,
             sealed: facts.latch.is_sealed.then_some(true),
             refused: facts.tally.refused,
             heals: facts.tally.heals,

@@ -4,7 +4,7 @@
 use super::end_status::EndStatus;
 use super::waiting::{HeldSignal, Needs, Waiter, WaitsFor};
 use crate::counts::{AdminFault, Stats, Survey};
-use crate::state::{EnvoyCount, Moment, Observation, Reason, Record, Step};
+use crate::state::{AgentState, EnvoyCount, Moment, Observation, Reason, Record, Step};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub(crate) struct View {
     pub(crate) reason: Reason,
     /// The progress of the call to the app, if there is one and the gate is not serving.
     pub(crate) notify: Option<Step>,
+    /// Istio's agent, if its stop begins the drain.
+    pub(crate) agent: Option<AgentState>,
     /// The ends of streams that go on, or will in this drain.
     pub(crate) ends: Option<EndStatus>,
 }

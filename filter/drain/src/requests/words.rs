@@ -3,7 +3,7 @@
 use super::signals::Refusal;
 use super::view::View;
 use crate::counts::AdminFault;
-use crate::state::{App, CountState, EnvoyCount, Phase, Policy, Reason};
+use crate::state::{AgentState, App, CountState, EnvoyCount, Phase, Policy, Reason};
 
 const HOLDING: &str = ", and Envoy's own count is not known: holding until the deadline";
 
@@ -17,6 +17,11 @@ pub const ADVICE: &str = "Envoy does not export its own count of requests, so no
 const NO_ADMIN: &str = "`gate.admin.cluster` is empty, so Envoy cannot be asked for its own count \
     of requests; the cluster of its admin interface makes the count exact";
 
+/// The advice if the agent's stop would not be seen.
+const NO_AGENT: &str = "Istio's agent has not answered since Envoy started, so its stop begins no \
+    drain, and it ends Envoy after `terminationDrainDuration`; the endpoint of \
+    `gate.admin.agent_cluster` must be its status port, 15020 unless the mesh says otherwise";
+
 /// The advice to the operator, if the count could be better.
 pub(crate) fn advice(view: &View, policy: &Policy) -> Option<String> {
     match (view.observed.envoy, view.fault) {
@@ -26,6 +31,7 @@ pub(crate) fn advice(view: &View, policy: &Policy) -> Option<String> {
             "{}: check `gate.admin.cluster`, and raise `gate.admin.timeout_ms` if Envoy is slow",
             fault_in_words(fault, policy)
         )),
+        _ if view.agent == Some(AgentState::NeverAnswered) => Some(NO_AGENT.into()),
         _ => None,
     }
 }

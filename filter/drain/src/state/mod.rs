@@ -1,5 +1,6 @@
 //! The state of a drain, its configuration and its times. Nothing here asks or answers.
 
+pub(crate) mod agent;
 pub(crate) mod count_state;
 pub(crate) mod ends;
 pub(crate) mod kinds;
@@ -14,6 +15,8 @@ pub(crate) mod shared;
 pub(crate) mod step;
 pub mod timing;
 
+pub(crate) use agent::AgentTurn;
+pub use agent::{Agent, AgentReplies, AgentReply, AgentState};
 pub use count_state::CountState;
 pub use ends::{EndPolicy, EndProgress, Window};
 pub use kinds::{Kinds, StreamKind};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::ends::EndPolicy;
 use super::moments::Millis;
 use super::scope::Scope;
-use super::timing::{REPLY_TIMEOUT, STATS_PATIENCE};
+use super::timing::{AGENT_INTERVAL, REPLY_TIMEOUT, STATS_PATIENCE};
 
 /// The call that tells clients to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
@@ -61,6 +61,8 @@ pub struct Policy {
     pub exempts_long_lived: bool,
     /// Streams that are older than this when the drain begins are long-lived.
     pub long_lived_after: Option<Millis>,
+    /// Whether the stop of Istio's agent begins the drain, and permits the last call.
+    pub watches_agent: bool,
     /// How the drain begins.
     pub begin: BeginCall,
     /// The last call.
@@ -102,6 +104,12 @@ impl Policy {
         self.begin == BeginCall::FailHealthChecks
     }
 
+    /// The tick of a gate that serves; none if it has nothing to do.
+    pub(crate) fn serving_tick(&self) -> Option<Millis> {
+        let asks = self.watches_agent.then_some(AGENT_INTERVAL);
+        asks.into_iter().chain(self.evaluate_every).min()
+    }
+
     /// The time limit of a query for Envoy's statistics.
     pub fn stats_patience(&self) -> Millis {
         self.patience * STATS_PATIENCE
@@ -130,6 +138,7 @@ impl Default for Policy {
             patience: Millis(1_000),
             exempts_long_lived: false,
             long_lived_after: None,
+            watches_agent: false,
             begin: BeginCall::default(),
             finish: Finish::default(),
             admin: "prometheus_stats".into(),

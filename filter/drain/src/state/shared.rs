@@ -1,6 +1,7 @@
 //! The one value that the workers of a gate share. A worker changes a copy of it, and what it does
 //! then is valid only if the copy was stored in place of the value that the worker had read.
 
+use super::agent::Agent;
 use super::ends::EndProgress;
 use super::moments::{Moment, Queue};
 use super::observation::App;
@@ -33,6 +34,8 @@ pub struct Shared {
     pub lead: Option<Lead>,
     /// When a serving gate last evaluated for its metrics.
     pub evaluated_at: Option<Moment>,
+    /// Istio's agent, if the drain starts with its stop.
+    pub agent: Agent,
 }
 
 /// The app's answer to one query.

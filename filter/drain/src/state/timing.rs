@@ -105,6 +105,19 @@ times! { TIMES Millis:
     /// The pause before the app is called again, for each try so far.
     NOTIFY_PAUSE = 1_000;
 
+    /// The interval between two questions to Istio's agent, for a gate that starts with it.
+    AGENT_INTERVAL = 1_000;
+    /// The same while refusals are being counted.
+    FAST_AGENT_INTERVAL = 250;
+    /// The time by which a question can come early: ticks do.
+    AGENT_SLACK = 50;
+    /// How long a question to the agent may run. A busy agent is not one that has stopped.
+    AGENT_PATIENCE = 1_000;
+    /// How long the agent's port must refuse before the drain begins.
+    AGENT_STOPS_AFTER = 460;
+    /// How old the agent's last refusal may be when the last call is made.
+    REFUSAL_VALID_FOR = 2_500;
+
     /// The interval between two orders to end streams.
     END_INTERVAL = 50;
     /// The interval between two questions of a gate that has no streams to end now. The gates of
@@ -132,6 +145,10 @@ times! { TIMES Millis:
 }
 
 times! { FACTORS u64:
+    /// So many refusals in a row of the agent's port begin the drain.
+    REFUSALS_THAT_STOP = 3;
+    /// So many answers in a row of the agent call that drain off.
+    ANSWERS_THAT_STAY = 2;
     /// The time limit of a query for Envoy's statistics, in time limits of other calls: Envoy goes
     /// through all its statistics.
     STATS_PATIENCE = 10;
@@ -184,6 +201,9 @@ const _: () = assert!(FAILED_PAUSE.0 < MOST_FAILED_PAUSE.0);
 // Clients get an answer before their own time is over.
 const _: () = assert!(READY_WAIT.0 < 500 && MOST_READY_WAIT.0 < 5_000);
 const _: () = assert!(STATUS_WAIT.0 >= REPLY_TIMEOUT.0 && SIGNAL_WAIT.0 >= REPLY_TIMEOUT.0);
+// Refusals are counted within a question's interval, and the next question renews the last one.
+const _: () = assert!(FAST_AGENT_INTERVAL.0 * 2 >= AGENT_STOPS_AFTER.0);
+const _: () = assert!(REFUSAL_VALID_FOR.0 > AGENT_INTERVAL.0 + AGENT_PATIENCE.0);
 // An order is valid until the next question, and a notice until the notice after the next.
 const _: () = assert!(END_VALID_FOR.0 >= 2 * END_ASK_INTERVAL.0);
 const _: () = assert!(END_CATCH_UP.0 >= END_VALID_FOR.0 && END_SHORTEST.0 >= END_CATCH_UP.0);

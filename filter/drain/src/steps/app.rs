@@ -27,7 +27,7 @@ impl AppQuery {
 
 /// A time-out is Envoy's own 504, and a response that was cut off has no status: in both cases the
 /// app has accepted a connection.
-fn from_response(ended: &Ended) -> App {
+pub(super) fn from_response(ended: &Ended) -> App {
     let Ended { end, body } = ended;
     match end {
         CallEnd::NotSent if body.is_empty() => App::Unreachable,

@@ -99,13 +99,15 @@ impl Apply<'_, '_, '_> {
         self.callback.wants_round = true;
     }
 
-    fn begin_drain(&mut self, client: Client) {
+    /// Begins a drain, and returns whether it did.
+    pub(super) fn begin_drain(&mut self, client: Client) -> bool {
         let (now, begun) = (self.callback.now(), self.callback.facts.counts.begun_before);
         let longest = self.policy.deadline_within(client.longest_drain);
         if longest < self.policy.deadline {
             self.callback.push(Effect::Set(GateMetric::Deadline, longest.0 / 1_000));
         }
-        if self.callback.record().drain(self.policy, now, begun, longest) {
+        let begins = self.callback.record().drain(self.policy, now, begun, longest);
+        if begins {
             self.callback.shared.notify = Default::default();
             let (deadline, quiet) = (longest.0, self.policy.quiet.0);
             let line = format!("the drain begins: deadline in {deadline} ms, quiet for {quiet} ms");
@@ -114,6 +116,7 @@ impl Apply<'_, '_, '_> {
             // The quiet period begins now, not with the first tick.
             self.callback.wants_round = true;
         }
+        begins
     }
 
     /// Cancels the gate's drain, and Envoy's if that is possible.

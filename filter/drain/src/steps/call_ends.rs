@@ -47,6 +47,7 @@ impl Apply<'_, '_, '_> {
                 self.answer_signal(stream, is_latched, ended);
             }
             Call::Stats { query, .. } => self.stats_have_arrived(query, &ended),
+            Call::Agent { asked } => self.agent_has_answered(asked, &ended),
             Call::App => self.app.has_answered(&ended, self.callback),
             Call::Notify { began } => notify::has_ended(began, end, self.callback),
         }

@@ -1,5 +1,6 @@
 //! The single steps of a callback, each with its own small state.
 
+mod agent;
 pub(crate) mod app;
 pub(crate) mod apply;
 mod call_ends;

@@ -2,7 +2,8 @@
 
 use super::{Checker, item};
 use crate::config::wire::{
-    Admin, BeginCall, Configuration, Finish, Gate, Role, SHORTEST_AGE, SHORTEST_SECRET, Scope,
+    Admin, BeginCall, Configuration, Finish, Gate, ISTIOS_AGENT, Role, SHORTEST_AGE,
+    SHORTEST_SECRET, Scope, Starts,
 };
 use crate::gate::access::ADDRESS_KEY;
 use crate::gate::policy::Policy;
@@ -71,6 +72,7 @@ impl Checker {
             );
         }
         self.check_end(gate);
+        self.check_start(gate);
         self.check_clusters(gate);
         self.check_access(gate);
         for (path, value) in [
@@ -80,6 +82,33 @@ impl Checker {
             if value.is_some_and(|value| !value.starts_with('/') || !is_visible(value)) {
                 self.add_problem(path, "is not `/` and visible ASCII characters");
             }
+        }
+    }
+
+    /// The agent has told clients to leave when its port refuses, and then waits for Envoy's end.
+    fn check_start(&mut self, gate: &Gate) {
+        if gate.starts == Starts::Hook {
+            return;
+        }
+        if gate.finish != Finish::Quit {
+            self.add_problem(
+                "gate.finish",
+                "does not end Envoy, and with `\"starts\": \"agent\"` no hook does: write `quit`",
+            );
+        }
+        if gate.begin.call == BeginCall::FailHealthChecks {
+            self.add_problem(
+                "gate.begin.call",
+                "comes after the agent has told clients to leave: write `nothing`, or \
+                 `drain_listeners` with `delay_ms`",
+            );
+        }
+        if gate.admin.agent_cluster == ISTIOS_AGENT {
+            self.add_problem(
+                "gate.admin.agent_cluster",
+                "is Istio's own cluster, whose old connections are answered after the agent's \
+                 stop: name one for the gate alone, with `max_requests_per_connection` 1",
+            );
         }
     }
 
@@ -225,6 +254,11 @@ mod tests {
             (r#""admin": {"ignore": ["admin"], "tunnels": ["connect_terminate"]}"#, 0),
             (r#""finish": "drain_agent", "begin": {"call": "nothing"}"#, 0),
             (r#""finish": "quit", "begin": {"call": "fail_health_checks", "delay_ms": 1}"#, 0),
+            (
+                r#""starts": "agent", "finish": "quit", "begin": {"call": "nothing"},
+                    "admin": {"agent_cluster": "own"}"#,
+                0,
+            ),
             (r#""scopes": ["inbound", "outbound"], "begin": {"inbound_only": true}"#, 0),
             (r#""begin": {"inbound_only": true}"#, 1),
             (

@@ -19,6 +19,9 @@ pub const SHORTEST_SECRET: usize = 16;
 /// The least age of a long-lived stream, in milliseconds. Most requests take less.
 pub const SHORTEST_AGE: u64 = 1_000;
 
+/// The cluster of the agent in Istio's bootstrap.
+pub const ISTIOS_AGENT: &str = "agent";
+
 /// What the gate waits for, and how it tells clients to leave.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -71,6 +74,8 @@ pub struct Gate {
     /// Which streams the gate ends before the deadline, and when; only for counters with
     /// `count.kinds`. Without this field it ends none.
     pub end: Option<End>,
+    /// What starts the drain.
+    pub starts: Starts,
     /// How the drain begins.
     pub begin: Begin,
     /// The last call, after the last stream has ended.
@@ -109,6 +114,19 @@ pub enum LongLivedPolicy {
     Exempt,
 }
 
+/// What starts the drain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Starts {
+    /// A stop hook, or an operator.
+    #[default]
+    Hook,
+    /// These, and the stop of Istio's agent, whose port is asked once a second: no hook is needed.
+    /// `finish` is then `quit`, and the last call is made only while that port refuses.
+    Agent,
+}
+
 /// How the drain begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -134,8 +152,9 @@ pub struct Admin {
     /// there is no admin interface, so Envoy's own count is missing, and not merely unknown.
     #[default("prometheus_stats".into())]
     pub cluster: String,
-    /// The cluster of Istio's agent.
-    #[default("agent".into())]
+    /// The cluster of Istio's agent. For `starts: agent` one of its own, whose connections carry
+    /// one request each, because those that others leave open are answered after the agent's stop.
+    #[default(ISTIOS_AGENT.into())]
     pub agent_cluster: String,
     /// The time-out of a call; milliseconds.
     #[serde(deserialize_with = "whole::<200, 60_000, _>")]

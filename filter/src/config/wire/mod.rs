@@ -19,8 +19,8 @@ pub use forwarded_proto::{
     Source, Strip, Trust,
 };
 pub use gate::{
-    Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy, Notify, SHORTEST_AGE,
-    SHORTEST_SECRET,
+    Admin, App, Begin, BeginCall, Finish, Gate, ISTIOS_AGENT, LongLivedPolicy, Notify,
+    SHORTEST_AGE, SHORTEST_SECRET, Starts,
 };
 pub use laststream_drain::state::Scope;
 
