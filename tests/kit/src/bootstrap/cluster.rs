@@ -29,12 +29,22 @@ pub fn h1(name: &str, upstream: SocketAddr) -> Value {
 
 /// HTTP/2 with prior knowledge.
 pub fn h2(name: &str, upstream: SocketAddr) -> Value {
-    let protocol =
-        json!({ "explicit_http_config": { "http2_protocol_options": { "allow_connect": true } } });
+    let protocol = json!({ "http2_protocol_options": { "allow_connect": true } });
+    with_protocol(h1(name, upstream), json!({ "explicit_http_config": protocol }))
+}
+
+/// HTTP/1, with one request a connection.
+pub fn h1_once(name: &str, upstream: SocketAddr) -> Value {
+    let protocol = json!({
+        "common_http_protocol_options": { "max_requests_per_connection": 1 },
+        "explicit_http_config": { "http_protocol_options": {} },
+    });
+    with_protocol(h1(name, upstream), protocol)
+}
+
+fn with_protocol(mut cluster: Value, protocol: Value) -> Value {
     let options = extension("", PROTOCOLS, protocol)["typed_config"].take();
-    let mut cluster = h1(name, upstream);
-    cluster["typed_extension_protocol_options"] =
-        json!({ "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options });
+    cluster["typed_extension_protocol_options"] = json!({ PROTOCOLS: options });
     cluster
 }
 
