@@ -8,6 +8,11 @@ use super::worker::{Callback, gate_of};
 use super::world::{Life, World};
 use crate::config::wire::Scope;
 
+/// The path that is asked of Istio's agent.
+const AGENT: &str = "/drain";
+/// Envoy's answer in the name of a port that nobody listens on.
+const REFUSED: &str = "reset reason: remote connection failure";
+
 impl World {
     /// Adds the ways in which each call may fail.
     pub(super) fn fault_actions(&self, setup: &Setup, actions: &mut Vec<Action>) {
@@ -57,8 +62,12 @@ impl World {
             _ => {}
         }
         let is_sample = call.path.starts_with("/stats");
-        let body = if is_sample { self.stats(setup) } else { String::new() };
-        self.shared.calls[index].ended = Some((Some(200), body));
+        self.shared.calls[index].ended = Some(match &*call.path {
+            _ if is_sample => (Some(200), self.stats(setup)),
+            AGENT if self.shared.agent_refuses => (Some(503), REFUSED.into()),
+            AGENT => (Some(405), String::new()),
+            _ => (Some(200), String::new()),
+        });
         let gate = gate_of(call.root);
         if !is_sample || self.uncounted(setup, setup.gates[gate]) {
             return;

@@ -2,10 +2,10 @@
 
 use laststream_drain::sim::expected::{self, gates_of, is_open_anyway};
 use laststream_drain::state::Step;
-use laststream_drain::timing::{AFTER_DEADLINE, DEAD_AFTER, LATCH_LEASE};
+use laststream_drain::timing::{AFTER_DEADLINE, DEAD_AFTER, LATCH_LEASE, REFUSAL_VALID_FOR};
 
 use super::setup::{OPEN_FOR, RequestPlan, Setup};
-use super::shared::{Call, Event};
+use super::shared::{Call, Event, Shared};
 use super::worker::gate_of;
 use super::world::{Life, Signal, Violation, World};
 use crate::gate::Phase;
@@ -95,6 +95,8 @@ impl World {
             self.report(Violation::PassedWithCounted);
         } else if !is_confirmed {
             self.report(Violation::PassedWithUncounted);
+        } else if is_last_call && self.agent_stays(setup) {
+            self.report(Violation::EndedBesideAgent);
         } else if is_last_call && self.notes[gate].is_cancelled {
             self.report(Violation::SentAfterCancel);
         } else if is_last_call && !setup.is_slow && self.is_sent_twice(&call) {
@@ -103,6 +105,20 @@ impl World {
         self.has_passed = true;
         let latched_until = self.shared.clock + LATCH_LEASE.0 / 2;
         self.signals.push(Signal { number, ends_envoy: signal.ends_envoy(), latched_until });
+    }
+
+    /// Whether Istio's agent has listened for longer than a refusal counts.
+    fn agent_stays(&self, setup: &Setup) -> bool {
+        let Shared { clock, agent_turned, agent_refuses, .. } = self.shared;
+        setup.has_agent && !agent_refuses && clock > agent_turned + REFUSAL_VALID_FOR.0
+    }
+
+    /// Its stop asks the first gate to drain.
+    pub(super) fn turn_agent(&mut self) {
+        self.agent_turns -= 1;
+        self.shared.agent_refuses ^= true;
+        self.shared.agent_turned = self.shared.clock;
+        self.notes[0].was_asked |= self.shared.agent_refuses;
     }
 
     /// Whether another worker makes this call, too.

@@ -6,10 +6,10 @@
 //! serves at a moment between the call and its answer, and which may fail or be late; streams of
 //! four kinds, also in an earlier filter, refused ones, those that outlive their VM, and those that
 //! Envoy has closed before the filter sees it; VM deaths, also in the middle of a callback; reloads
-//! of counters and of a gate; workers that stand still; a wall clock that steps. With
-//! [`Setup::is_fine`] a worker can be overtaken before each host call that touches a metric of
-//! streams, with [`Setup::is_raced`] before it stores the record; otherwise a callback of a VM is
-//! one step.
+//! of counters and of a gate; workers that stand still; a wall clock that steps; the port of
+//! Istio's agent. With [`Setup::is_fine`] a worker can be overtaken before each host call that
+//! touches a metric of streams, with [`Setup::is_raced`] before it stores the record; otherwise a
+//! callback of a VM is one step.
 //!
 //! **Not modelled**: the app, bytes that wait to be written, `long_lived_after_ms`, the ends of
 //! streams, clients that give up, and more than two workers.
@@ -321,6 +321,21 @@ fn finish() {
         Goal::Passed,
         Goal::Refused,
     ]));
+}
+
+/// Its port closes, and may open again.
+#[test]
+fn agent_stops() {
+    let naps = vec![(1_000, 1), (260, 5)];
+    let setup = Setup { finish: "quit", has_agent: true, agent_turns: 2, naps, ..Setup::plain() };
+    let setup = setup.stream(1, Kind::Plain);
+    check(setup.reaches(&[Goal::Drained, Goal::Passed, Goal::Refused, Goal::ServingAgain]));
+}
+
+#[test]
+fn agent_stays() {
+    let setup = Setup { finish: "quit", has_agent: true, naps: naps(2, 0), ..Setup::plain() };
+    check(setup.request(0, "POST", "/drain").reaches(&[Goal::Drained]));
 }
 
 #[test]

@@ -12,7 +12,7 @@ type Condition = fn(&Protocol, &World) -> bool;
 pub(super) const BEHIND_THE_LATCH: &str = "no stream is accepted behind the latch";
 
 /// Properties that hold in every state.
-const NEVER: [(&str, Condition); 14] = [
+const NEVER: [(&str, Condition); 15] = [
     ("no 200 while a counted stream holds", |_, world| {
         world.violation != Some(Violation::OpenWithCounted)
     }),
@@ -34,6 +34,9 @@ const NEVER: [(&str, Condition); 14] = [
     }),
     ("no last call is made twice at once", |_, world| {
         world.violation != Some(Violation::SentTwice)
+    }),
+    ("no last call is made beside an agent that stays", |_, world| {
+        world.violation != Some(Violation::EndedBesideAgent)
     }),
     ("no gauge is negative", |model, world| {
         model.0.outlives_death() || !world.shared.has_negative_gauge()

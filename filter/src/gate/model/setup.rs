@@ -109,6 +109,10 @@ pub(super) struct Setup {
     pub(super) deaths: u8,
     /// Whether a VM that died comes back.
     pub(super) is_reborn: bool,
+    /// Whether the stop of Istio's agent begins a drain of the first gate.
+    pub(super) has_agent: bool,
+    /// How often the agent's port closes or opens; it is open first.
+    pub(super) agent_turns: u8,
     /// Reloads of the configuration, on the second worker.
     pub(super) reloads: u8,
     /// Reloads of the first gate, on the first worker.
@@ -165,6 +169,8 @@ impl Setup {
             wall_steps: 0,
             deaths: 0,
             is_reborn: false,
+            has_agent: false,
+            agent_turns: 0,
             reloads: 0,
             gate_reloads: 0,
             failures: 0,
@@ -233,13 +239,15 @@ impl Setup {
             r#"{{"role": "gate", "gate": {{
                 "scopes": ["{}"], "quiet_ms": {QUIET}, "linger_ms": 0, "deadline_ms": {},
                 "open_ms": {OPEN_FOR}, "long_lived": "{}", "begin": {{"call": "{}"}},
-                "finish": "{}", "admin": {{"timeout_ms": 200}}
+                "finish": "{}", "starts": "{}",
+                "admin": {{"timeout_ms": 200, "agent_cluster": "own"}}
             }}}}"#,
             self.gates[gate],
             self.deadline,
             if self.exempts { "exempt" } else { "wait" },
             self.begin,
             if gate == 0 { self.finish } else { "nothing" },
+            if gate == 0 && self.has_agent { "agent" } else { "hook" },
         )
     }
 

@@ -89,6 +89,10 @@ pub(super) struct Shared {
     pub(super) calls_made: u32,
     /// Whether Envoy fails health checks.
     pub(super) is_unhealthy: bool,
+    /// Whether the port of Istio's agent is closed.
+    pub(super) agent_refuses: bool,
+    /// When that last changed.
+    pub(super) agent_turned: u64,
     /// Whether Envoy refuses the next call at once.
     pub(super) refuses_next: bool,
     /// The true number of streams of each scope that the filter counts, that hold the drain, and

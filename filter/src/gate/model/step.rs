@@ -32,6 +32,8 @@ pub(super) enum Action {
     /// Time passes.
     Nap(usize),
     StepWallClock,
+    /// The port of Istio's agent opens or closes.
+    TurnAgent,
     Die(usize),
     Reload(usize),
     /// The gate of a worker is replaced by one with the same configuration.
@@ -89,6 +91,9 @@ impl World {
         }
         if self.wall_steps > 0 {
             actions.push(Action::StepWallClock);
+        }
+        if self.agent_turns > 0 {
+            actions.push(Action::TurnAgent);
         }
         let alive = self.workers.iter().enumerate().filter(|(_, worker)| worker.is_alive);
         actions.extend(alive.filter(|_| self.deaths > 0).map(|(worker, _)| Action::Die(worker)));
@@ -245,6 +250,7 @@ impl World {
                 self.wall_steps -= 1;
                 self.shared.wall_step += WALL_STEP;
             }
+            Action::TurnAgent => self.turn_agent(),
             Action::Die(worker) => self.die(setup, worker),
             Action::Reload(worker) => self.reload(setup, worker),
             Action::ReloadGate(worker) => self.reload_gate(setup, worker),

@@ -100,6 +100,8 @@ pub(super) enum Violation {
     HealthUnknown,
     SentAfterCancel,
     SentTwice,
+    /// The last call is sent though Istio's agent has listened for longer than a refusal counts.
+    EndedBesideAgent,
 }
 
 #[derive(Debug, Clone, Hash)]
@@ -114,10 +116,11 @@ pub(super) struct World {
     pub(super) requests: Vec<RequestState>,
     pub(super) notes: Vec<Notes>,
     pub(super) signals: Vec<Signal>,
-    /// The number of times that each event may still happen: naps, steps of the wall clock, deaths,
-    /// reloads.
+    /// The number of times that each event may still happen: naps, steps of the wall clock, turns
+    /// of the agent, deaths, reloads.
     pub(super) naps: Vec<u8>,
     pub(super) wall_steps: u8,
+    pub(super) agent_turns: u8,
     pub(super) deaths: u8,
     pub(super) reloads: Vec<u8>,
     pub(super) gate_reloads: u8,
@@ -164,6 +167,7 @@ impl World {
             signals: Vec::new(),
             naps: setup.naps.iter().map(|(_, times)| *times).collect(),
             wall_steps: setup.wall_steps,
+            agent_turns: setup.agent_turns,
             deaths: setup.deaths,
             reloads: vec![0, setup.reloads],
             gate_reloads: setup.gate_reloads,
