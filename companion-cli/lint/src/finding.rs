@@ -50,11 +50,11 @@ pub struct Rule {
     /// The change that resolves the finding.
     pub fix: &'static str,
     #[serde(skip)]
-    pub(super) check: Check,
+    pub(super) checks: Vec<Check>,
 }
 
 pub(super) type Check = for<'g> fn(&'g Inputs, &mut Findings<'g>);
-/// The codes of a group of rules, each with its check.
+/// The checks of a group of rules, each with the code of its rule. A rule may have several.
 pub(super) type Checks = &'static [(&'static str, Check)];
 
 /// A place where a rule does not hold.

@@ -90,7 +90,7 @@ fn findings_of(inputs: &Inputs, rules: impl Iterator<Item = &'static Rule>) -> V
     let mut findings = Vec::new();
     for rule in rules.filter(|rule| !inputs.assume.ignored.contains(&rule.code)) {
         let mut found = finding::Findings::new(rule, inputs);
-        (rule.check)(inputs, &mut found);
+        rule.checks.iter().for_each(|check| check(inputs, &mut found));
         findings.append(&mut found.list);
     }
     ignore::apply(inputs, &mut findings);

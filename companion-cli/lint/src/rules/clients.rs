@@ -1,4 +1,4 @@
-//! LS359 to LS365: trust in PROXY protocol headers, and in headers with the client's address.
+//! LS359 to LS359: trust in PROXY protocol headers, and in headers with the client's address.
 
 use laststream_filter::config::wire::Scope;
 
@@ -27,12 +27,12 @@ use crate::reach::{ProxySelector, Reach};
 
 pub(super) const CHECKS: Checks = &[
     ("LS359", no_destination),
-    ("LS360", redirected),
-    ("LS361", ports_of_every_peer),
+    ("LS359", redirected),
+    ("LS362", ports_of_every_peer),
     ("LS362", client_of_every_peer),
     ("LS363", mixed),
-    ("LS364", kept_beside_detection),
-    ("LS365", two_header_filters),
+    ("LS356", kept_beside_detection),
+    ("LS359", two_header_filters),
 ];
 
 /// The first line of the filter state for `nlb`.

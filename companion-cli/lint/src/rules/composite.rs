@@ -1,4 +1,4 @@
-//! LS366 to LS368: Envoy's composite filter in the place of the module.
+//! LS366 to LS366: Envoy's composite filter in the place of the module.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::modules::counters;
 use crate::node::Node;
 
 pub(super) const CHECKS: Checks =
-    &[("LS366", too_old), ("LS367", not_cleared), ("LS368", half_replaced)];
+    &[("LS366", too_old), ("LS366", not_cleared), ("LS366", half_replaced)];
 
 /// The last versions of Istio before the matcher.
 const TOO_OLD: [&str; 3] = ["1.28.9", "1.29.9", "1.30.9"];

@@ -13,7 +13,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS202", type_urls),
     ("LS203", no_checksum),
     ("LS204", other_checksum),
-    ("LS205", malformed_checksum),
+    ("LS204", malformed_checksum),
     ("LS206", floating_tag),
     ("LS207", short_fetch),
     ("LS208", no_policy),

@@ -24,10 +24,9 @@ pub(super) const CHECKS: Checks = &[
     ("LS107", wrong_type),
     ("LS108", no_selector),
     ("LS109", hopeless_match),
-    ("LS110", context_of_extension),
-    ("LS111", old_api),
+    ("LS102", old_api),
     ("LS112", root_namespace),
-    ("LS113", no_patches),
+    ("LS102", no_patches),
     ("LS114", not_an_envoy),
 ];
 
@@ -327,12 +326,6 @@ fn not_an_envoy<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if let Some(class) = class.filter(|class| AGENTGATEWAYS.contains(class)) {
             findings.at(target, format!("`{class}` is agentgateway, which is not an Envoy"));
         }
-    }
-}
-
-fn context_of_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for context in patches_of(inputs, "EXTENSION_CONFIG").filter_map(Patch::context_node) {
-        findings.at(context, "the context of an EXTENSION_CONFIG has no effect");
     }
 }
 

@@ -1,4 +1,4 @@
-//! LS591 to LS600: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway accepts
+//! LS403 to LS600: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway accepts
 //! most of these mistakes without an error.
 
 mod patch;
@@ -13,13 +13,12 @@ use laststream_filter::config::wire::Gate;
 use patch::{grace_below_deadline, hook_below_deadline, mixed_hook, unknown_field};
 
 pub(super) const CHECKS: Checks = &[
-    ("LS591", other_vm_id),
+    ("LS403", other_vm_id),
     ("LS592", mixed_hook),
     ("LS593", unknown_field),
-    ("LS594", grace_below_deadline),
-    ("LS595", hook_below_deadline),
+    ("LS551", grace_below_deadline),
+    ("LS553", hook_below_deadline),
     ("LS596", unnamed),
-    ("LS597", counted_connections),
     ("LS598", replaced_counter),
     ("LS599", no_own_count),
     ("LS600", no_hook),
@@ -158,25 +157,6 @@ fn unnamed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(
                 proxy.node.get("metadata").unwrap_or(proxy.node),
                 format!("no Gateway of these files names `{}`", proxy.name()),
-            );
-        }
-    }
-}
-
-fn counted_connections<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for placed in placed(inputs) {
-        if deleted_manager(placed.proxy).is_some() {
-            continue;
-        }
-        let Some(listener) = crate::listeners::listener(placed.module.filter()) else {
-            continue;
-        };
-        let prefix = listener.field("stat_prefix");
-        let text = prefix.and_then(Node::text).unwrap_or_default();
-        if !["admin", "worker"].iter().any(|word| text.contains(word)) {
-            findings.at(
-                prefix.or_else(|| listener.get("name")).unwrap_or(listener),
-                "a hook that waits here holds the shutdown manager",
             );
         }
     }

@@ -21,14 +21,14 @@ pub(super) const CHECKS: Checks = &[
     ("LS403", other_vm_id),
     ("LS404", fails_open),
     ("LS405", open_route),
-    ("LS406", inbound_only),
+    ("LS404", inbound_only),
     ("LS407", uncounted_scope),
     ("LS408", idle_timeout),
-    ("LS409", |inputs, findings| {
+    ("LS404", |inputs, findings| {
         report_listeners("traffic_direction", "INBOUND", "an inbound one", inputs, findings);
     }),
-    ("LS410", counts_itself),
-    ("LS411", |inputs, findings| {
+    ("LS404", counts_itself),
+    ("LS404", |inputs, findings| {
         report_listeners("bind_to_port", "false", "not bound", inputs, findings);
     }),
     ("LS412", two_gates),

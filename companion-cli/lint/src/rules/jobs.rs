@@ -1,11 +1,11 @@
-//! LS601 to LS603: Jobs beside a sidecar.
+//! LS601 to LS601: Jobs beside a sidecar.
 
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::pods::pods;
 
 pub(super) const CHECKS: Checks =
-    &[("LS601", pkill), ("LS602", shared_processes), ("LS603", waiting_loop)];
+    &[("LS601", pkill), ("LS602", shared_processes), ("LS601", waiting_loop)];
 
 fn pkill<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (node, text) in inputs.scalars() {

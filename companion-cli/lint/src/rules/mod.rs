@@ -62,7 +62,7 @@ const GROUPS: [Checks; 24] = [
     live::CHECKS,
 ];
 
-/// The codes of all rules, each with its check.
+/// All checks, each with the code of its rule.
 fn checks() -> impl Iterator<Item = (&'static str, Check)> {
     let changes = upgrade::CHANGES.iter().map(|(code, .., check)| (*code, *check));
     GROUPS.into_iter().flatten().copied().chain(changes)

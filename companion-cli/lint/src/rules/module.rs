@@ -1,4 +1,4 @@
-//! LS301 to LS308: the configuration of laststream's module, checked by the module's own parser.
+//! LS301 to LS307: the configuration of laststream's module, checked by the module's own parser.
 
 mod fields;
 
@@ -6,38 +6,21 @@ use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, Config, Problem, Refused};
 
 use crate::envoy_filter::{Patch, patch_of};
-use crate::envoys::whole_bootstraps;
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
-use crate::listeners::{connection_manager, connection_managers, uses};
+use crate::listeners::{connection_manager, uses};
 use crate::modules::{Module, counters, ours};
 use crate::node::{Node, is_string_value};
 use crate::plugin_configs::plugin_configs;
-use crate::reach::{ProxySelector, Reach};
+use crate::reach::ProxySelector;
 
 pub(super) const CHECKS: Checks = &[
     ("LS301", refused),
     ("LS302", not_a_string),
-    ("LS303", warned),
     ("LS304", scope_and_context),
     ("LS305", counted_twice),
-    ("LS306", without_laststream),
     ("LS307", fields::unknown),
-    ("LS308", fields::moved),
 ];
-
-fn without_laststream<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for bootstrap in whole_bootstraps(inputs) {
-        let reach = Reach::of(bootstrap);
-        if ours(inputs).any(|module| *module.reach() == reach) {
-            continue;
-        }
-        if let Some(manager) = connection_managers(bootstrap).next() {
-            let message = "no laststream filter was found, so nothing about drains was judged";
-            findings.at(manager.get("@type").unwrap_or(manager), message);
-        }
-    }
-}
 
 /// A configuration: the root of its fields, the node with its text, and the verdict on it.
 struct Judged<'g> {
@@ -113,21 +96,6 @@ fn not_a_string<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         };
         let name = any.text_of("@type").unwrap_or("a message without `@type`");
         findings.at(any, format!("`{name}` is not what the module reads"));
-    }
-}
-
-/// The field of a warning that LS406 reports already, for hooks as well.
-const SAID_ELSEWHERE: &str = "gate.begin.inbound_only";
-
-fn warned<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for Judged { root, text, verdict } in judged(inputs) {
-        for warning in verdict.iter().flat_map(Config::warnings) {
-            let (path, message) = warning.split_once(": ").unwrap_or(("", &warning));
-            let node = root.and_then(|root| at_path(root, path)).unwrap_or(text);
-            if path != SAID_ELSEWHERE {
-                findings.at(node, message);
-            }
-        }
     }
 }
 

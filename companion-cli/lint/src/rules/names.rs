@@ -12,10 +12,10 @@ use crate::reach::ProxySelector;
 
 pub(super) const CHECKS: Checks = &[
     ("LS121", |inputs, findings| report_twice("EXTENSION_CONFIG", |_, _| true, inputs, findings)),
-    ("LS122", |inputs, findings| report_twice("LISTENER", Patch::contexts_meet, inputs, findings)),
+    ("LS121", |inputs, findings| report_twice("LISTENER", Patch::contexts_meet, inputs, findings)),
     ("LS123", nameless),
     ("LS124", unused_extension),
-    ("LS125", missing_extension),
+    ("LS124", missing_extension),
     ("LS126", port_taken),
 ];
 

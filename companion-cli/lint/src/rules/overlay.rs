@@ -10,7 +10,7 @@ use crate::objects::{Object, objects, of_kind};
 use crate::pods::{CLASS_LABEL, overlay_template};
 
 pub(super) const CHECKS: Checks =
-    &[("LS561", not_merged), ("LS562", other_container), ("LS563", mixed_hook)];
+    &[("LS561", not_merged), ("LS561", other_container), ("LS563", mixed_hook)];
 
 /// The kinds of hook, of which a container has one at most.
 const HOOKS: [&str; 4] = ["exec", "httpGet", "sleep", "tcpSocket"];

@@ -1,4 +1,4 @@
-//! LS351 and LS352: early header mutations that should save the peer's x-forwarded-proto.
+//! LS351 and LS351: early header mutations that should save the peer's x-forwarded-proto.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::node::Node;
 
-pub(super) const CHECKS: Checks = &[("LS351", not_saved), ("LS352", forgeable)];
+pub(super) const CHECKS: Checks = &[("LS351", not_saved), ("LS351", forgeable)];
 
 const OVERWRITES: &str = "OVERWRITE_IF_EXISTS_OR_ADD";
 

@@ -16,7 +16,7 @@ use crate::node::Node;
 use crate::objects::Object;
 
 pub(super) const CHECKS: Checks =
-    &[("LS353", no_peer), ("LS354", peer_too_late), ("LS355", restored_twice)];
+    &[("LS353", no_peer), ("LS353", peer_too_late), ("LS355", restored_twice)];
 
 fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let writers: Vec<_> = writers(inputs).collect();

@@ -19,7 +19,7 @@ use crate::reach::Reach;
 use laststream_policy::warnings::is_wide;
 
 pub(super) const CHECKS: Checks =
-    &[("LS356", fails_open), ("LS357", matchers_on_kept_header), ("LS358", wide_ranges)];
+    &[("LS356", fails_open), ("LS356", matchers_on_kept_header), ("LS358", wide_ranges)];
 
 /// Whether the peer's own header is removed, or overwritten with http, before Envoy looks at it.
 pub(super) fn is_removed(

@@ -1,4 +1,4 @@
-//! LS901 to LS932: what an upgrade of Istio, Envoy, Envoy Gateway or Kubernetes changes for objects
+//! LS901 to LS931: what an upgrade of Istio, Envoy, Envoy Gateway or Kubernetes changes for objects
 //! that are there; only with `lint --upgrade`. This file is the table: each change, the program and
 //! the release that it came with. LINT.md has the sources.
 
@@ -6,7 +6,7 @@ mod affected;
 
 use laststream_base::versions::Release;
 
-use super::{delivery, grace, statistics};
+use super::{delivery, grace};
 use crate::finding::Check;
 use crate::upgrade::{ENVOY, ENVOY_GATEWAY, ISTIO, KUBERNETES};
 
@@ -20,8 +20,6 @@ pub(super) const CHANGES: &[Change] = &[
     ("LS903", ISTIO, Some((1, 30)), |inputs, findings| {
         affected::old_versions(&["TLSRoute", "ReferenceGrant"], inputs, findings);
     }),
-    ("LS905", ISTIO, Some((1, 31)), affected::counts_scrapes),
-    ("LS906", ISTIO, Some((1, 31)), affected::unmerged_statistics),
     ("LS907", ISTIO, Some((1, 31)), delivery::former_hosts),
     ("LS908", ISTIO, Some((1, 31)), affected::missing_overlays),
     ("LS911", ENVOY, Some((1, 40)), affected::gradual_drains),
@@ -30,7 +28,6 @@ pub(super) const CHANGES: &[Change] = &[
     ("LS914", ENVOY, Some((1, 40)), affected::plugin_restrictions),
     ("LS915", ENVOY, Some((1, 40)), affected::equal_plugins),
     ("LS916", ENVOY, Some((1, 40)), affected::expressions_with_other_characters),
-    ("LS917", ENVOY, Some((1, 38)), statistics::no_request_gauge),
     ("LS918", ENVOY, Some((1, 41)), grace::deadlines::drain_below_deadline),
     ("LS921", ENVOY_GATEWAY, Some((1, 9)), affected::lua),
     ("LS922", ENVOY_GATEWAY, Some((1, 9)), affected::client_ip_detections),
@@ -39,7 +36,5 @@ pub(super) const CHANGES: &[Change] = &[
     }),
     ("LS924", ENVOY_GATEWAY, Some((1, 10)), affected::zero_hops),
     ("LS925", ENVOY_GATEWAY, Some((1, 10)), affected::plain_registries),
-    ("LS926", ENVOY_GATEWAY, Some((1, 10)), affected::patches_of_lua),
     ("LS931", KUBERNETES, Some((1, 33)), grace::with_native_sidecar),
-    ("LS932", KUBERNETES, Some((1, 35)), affected::image_volumes),
 ];

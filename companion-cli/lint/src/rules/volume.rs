@@ -12,7 +12,7 @@ use crate::volumes::{Holders, ImageVolume, image_volumes};
 use laststream_render::IMAGE_ANNOTATION;
 
 pub(super) const CHECKS: Checks =
-    &[("LS571", no_image_volumes), ("LS572", no_file), ("LS573", other_image), ("LS574", by_tag)];
+    &[("LS571", no_image_volumes), ("LS572", no_file), ("LS573", other_image), ("LS573", by_tag)];
 
 /// The volume with the program, whose version matters less than the module's.
 const PROGRAM: &str = "laststream-program";

@@ -19,7 +19,7 @@ mod fields;
 pub(super) const CHECKS: Checks = &[
     ("LS581", unreadable_bootstrap),
     ("LS582", tunnels_hold),
-    ("LS583", vm_id_in_waypoint),
+    ("LS403", vm_id_in_waypoint),
     ("LS584", envoy_filter_for_waypoint),
     ("LS585", fields::unknown),
 ];

@@ -10,7 +10,7 @@ use crate::modules::{Module, modules, of_role, ours};
 use crate::node::Node;
 
 pub(super) const CHECKS: Checks =
-    &[("LS630", own_chain), ("LS631", always_on), ("LS632", never_on), ("LS633", wrong_module)];
+    &[("LS630", own_chain), ("LS631", always_on), ("LS631", never_on), ("LS633", wrong_module)];
 
 fn frame_filters(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
     of_role(inputs, Role::Websocket).map(|(module, _)| module)

@@ -1,4 +1,4 @@
-//! The patch of an EnvoyProxy's Deployment: LS592 to LS595.
+//! The patch of an EnvoyProxy's Deployment: LS592 to LS553.
 
 use super::{hook_of, is_json_merge, patched, placed, pod_of};
 use crate::finding::Findings;

@@ -51,7 +51,7 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
     let holders: Vec<(u32, Pod<'g>)> =
         bootstraps(inputs).filter_map(|part| Some((part.root.ok()??.tree, part.pod))).collect();
     let plugins: Vec<_> = plugin_scopes(inputs).collect();
-    // Envoy Gateway's counter is in a separate policy: LS591.
+    // Envoy Gateway's counter is in a separate policy: LS403.
     for (module, gate) in gates(inputs).filter(|(module, _)| proxy_of(module.plugin).is_none()) {
         // The counter for a gate in a bootstrap comes from a resource that selects the gate's pods.
         let pods = holders.iter().filter(|(tree, _)| *tree == module.typed.tree);

@@ -1,4 +1,4 @@
-//! The fields of the Wasm filter: LS307, LS308. The names are from Envoy 1.40
+//! The fields of the Wasm filter: LS307. The names are from Envoy 1.40
 //! (envoy/extensions/wasm/v3/wasm.proto and what it uses).
 
 use crate::finding::Findings;
@@ -36,8 +36,3 @@ pub(super) fn unknown<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     modules(inputs).for_each(|module| unknown_below(module.plugin, MAPS, findings));
 }
 
-pub(super) fn moved<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let restrictions =
-        modules(inputs).filter_map(|module| module.plugin.field("capability_restriction_config"));
-    restrictions.for_each(|node| findings.at(node, "Envoy 1.40 wants it in `vm_config`"));
-}

@@ -2,17 +2,15 @@
 
 use regex::bytes::RegexBuilder;
 
-use super::super::grace;
 use crate::change::same;
 use crate::envoy_filter::{Patch, patches};
 use crate::finding::Findings;
 use crate::inputs::Inputs;
-use crate::modules::{gates, modules};
+use crate::modules::modules;
 use crate::node::Node;
 use crate::objects::{Object, beside, ip_detections, objects, of_kind};
 use crate::pods::pods;
 use crate::upgrade::ISTIO;
-use crate::volumes;
 
 /// The patch versions that are tried: an expression may name one of them.
 const PATCH_VERSIONS: u32 = 20;
@@ -53,24 +51,6 @@ pub(super) fn old_versions<'g>(kinds: &[&str], inputs: &'g Inputs, findings: &mu
             let name = object.name();
             findings.at(version, format!("`{name}` may be one that only older CRDs serve"));
         }
-    }
-}
-
-pub(super) fn counts_scrapes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, gate) in gates(inputs).filter(|(module, _)| module.patch().is_some()) {
-        let lacks = |prefix: &&str| !gate.admin.ignore.iter().any(|own| own == prefix);
-        if let Some(missing) = ["secure_stats", "secure_merged_stats"].into_iter().find(lacks) {
-            let place = module.part_or_all(&["gate", "admin", "ignore"]);
-            findings.at(place, format!("`{missing}` is not in the list"));
-        }
-    }
-}
-
-pub(super) fn unmerged_statistics<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    const NAMES: &[&str] = &["PILOT_AGENT_MERGE_ENVOY_STATS", "AGENT_MERGE_ENVOY_STATS"];
-    let settings = grace::settings(inputs, NAMES);
-    for setting in settings.filter(|setting| setting.text() == Some("false")) {
-        findings.at(setting, "this setting begins to count");
     }
 }
 
@@ -212,17 +192,3 @@ pub(super) fn plain_registries<'g>(inputs: &'g Inputs, findings: &mut Findings<'
     }
 }
 
-pub(super) fn patches_of_lua<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let in_policy =
-        |node: Node<'_>| node.upwards().any(|up| up.text_of("kind") == Some("EnvoyPatchPolicy"));
-    let named = inputs.scalars().filter(|(_, text)| text.contains("envoy.filters.http.lua"));
-    for (node, _) in named.filter(|(node, _)| in_policy(*node)) {
-        findings.at(node, "the filter's name and place change");
-    }
-}
-
-pub(super) fn image_volumes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for volume in volumes::image_volumes(inputs).filter(|volume| volume.is_ours()) {
-        findings.at(volume.image, "this volume begins to work");
-    }
-}
