@@ -3,7 +3,7 @@
 
 use super::inputs::Inputs;
 use super::node::Node;
-use super::objects::{near, of_kind};
+use super::objects::{named, near};
 use super::pods::{CONTAINERS, Pod, pods};
 use laststream_render::bootstrap::VARIABLE;
 
@@ -94,7 +94,7 @@ fn of_config_map<'g>(
     name: &str,
     file: &str,
 ) -> Result<Option<Node<'g>>, String> {
-    let mut maps = of_kind(inputs, "ConfigMap").filter(|map| map.name() == name);
+    let mut maps = named(inputs, "ConfigMap", name);
     let Some(map) = maps.find(|map| near(map.namespace(), pod.namespace())) else {
         return Ok(None);
     };

@@ -10,7 +10,7 @@ use super::crds::{Fault, Validators, Violation};
 use super::kustomize;
 use super::live::Live;
 use super::node::{Node, is_string_value};
-use super::objects::objects;
+use super::objects::{index_of, objects};
 use super::reach::Reach;
 use super::sources::{SourceError, SourceFile};
 use super::texts::{Texts, number};
@@ -76,6 +76,7 @@ impl Inputs {
             }
             tree += 1;
         }
+        texts.objects = index_of(&texts);
         Ok(Self {
             texts,
             assume,

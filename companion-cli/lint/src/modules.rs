@@ -54,7 +54,7 @@ pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Module<'_>, Gate, Pod<'_>)> {
     let mut gated = Vec::new();
     for pod in pods(inputs).filter(|pod| !gates.is_empty() && pod.has_proxy()) {
         let (namespace, labels) = (pod.namespace(), pod.labels());
-        let overlaid = pod.is_overlay().then(|| Overlaid::by(inputs, pod));
+        let overlaid = pod.is_overlay().then(|| Overlaid::by(pod));
         let trees: Vec<u32> =
             bootstraps_of(inputs, pod).filter_map(|part| Some(part.root.ok()??.tree)).collect();
         let nearest = gates.iter().filter(|(module, _)| match (module.reach(), &overlaid) {

@@ -1,6 +1,6 @@
-//! Kubernetes objects in all documents: single ones, items of Lists, and texts in ConfigMaps; and
-//! the targets that policies share.
+//! Kubernetes objects, and the targets that policies share.
 
+use super::index::{Index, Place};
 use super::node::Node;
 use super::texts::Texts;
 
@@ -62,7 +62,13 @@ impl<'g> Object<'g> {
 
     /// The name of the object of this kind that a Gateway takes its parameters from.
     pub(super) fn parameters(self, kind: &str) -> Option<&'g str> {
-        referred(self.node.fields("spec.infrastructure.parametersRef")?, kind)
+        self.parameters_ref().filter(|(own, _)| *own == kind).map(|(_, name)| name)
+    }
+
+    /// The kind and name of the object that a Gateway takes its parameters from.
+    pub(super) fn parameters_ref(self) -> Option<(&'g str, &'g str)> {
+        let reference = self.node.fields("spec.infrastructure.parametersRef")?;
+        Some((reference.text_of("kind")?, reference.text_of("name")?))
     }
 
     /// The class of a Gateway; empty without one.
@@ -103,8 +109,16 @@ pub(super) fn referred<'g>(reference: Node<'g>, kind: &str) -> Option<&'g str> {
     reference.text_of("name").filter(|_| reference.text_of("kind") == Some(kind))
 }
 
-pub(super) fn objects(texts: &Texts) -> impl Iterator<Item = Object<'_>> {
-    texts.documents().flat_map(items_within).filter_map(Object::new)
+/// The index of all objects.
+pub(super) fn index_of(texts: &Texts) -> Index {
+    let mut index = Index::default();
+    for object in texts.documents().flat_map(items_within).filter_map(Object::new) {
+        let place = (object.node.tree, object.node.id);
+        index.add((object.kind, object.name()), place);
+        let parameters = object.parameters_ref().filter(|_| object.kind == "Gateway");
+        parameters.into_iter().for_each(|parameters| index.add_user(parameters, place));
+    }
+    index
 }
 
 /// The object itself, or the items of a List, which may be Lists again. An alias is not opened,
@@ -116,11 +130,40 @@ fn items_within(node: Node<'_>) -> Vec<Node<'_>> {
     if items.is_empty() { vec![node] } else { items.into_iter().flat_map(items_within).collect() }
 }
 
-pub(super) fn of_kind<'g>(
+fn at<'g>(texts: &'g Texts, places: &'g [Place]) -> impl Iterator<Item = Object<'g>> {
+    places.iter().filter_map(|(tree, id)| Object::new(texts.node(*tree, *id)))
+}
+
+pub(super) fn objects(texts: &Texts) -> impl Iterator<Item = Object<'_>> {
+    at(texts, texts.objects.all())
+}
+
+pub(super) fn of_kind<'g>(texts: &'g Texts, kind: &str) -> impl Iterator<Item = Object<'g>> {
+    at(texts, texts.objects.of_kind(kind))
+}
+
+pub(super) fn named<'g>(
     texts: &'g Texts,
-    kind: &'static str,
+    kind: &str,
+    name: &str,
 ) -> impl Iterator<Item = Object<'g>> {
-    objects(texts).filter(move |object| object.kind == kind)
+    at(texts, texts.objects.named(kind, name))
+}
+
+/// The objects of this kind and name that may be in the namespace of another one.
+pub(super) fn beside<'g>(
+    other: Object<'g>,
+    kind: &str,
+    name: &str,
+) -> impl Iterator<Item = Object<'g>> {
+    named(other.node.texts, kind, name).filter(move |object| object.is_near(other))
+}
+
+/// The Gateways that take their parameters from an object and may be in its namespace.
+pub(super) fn users(parameters: Object<'_>) -> impl Iterator<Item = Object<'_>> {
+    let texts = parameters.node.texts;
+    let users = at(texts, texts.objects.users(parameters.kind, parameters.name()));
+    users.filter(move |gateway| gateway.is_near(parameters))
 }
 
 /// The policies of Envoy Gateway that say how the client's address is detected, with the field that
@@ -128,16 +171,6 @@ pub(super) fn of_kind<'g>(
 pub(super) fn ip_detections(texts: &Texts) -> impl Iterator<Item = (Object<'_>, Node<'_>)> {
     of_kind(texts, "ClientTrafficPolicy")
         .filter_map(|policy| Some((policy, policy.spec()?.get("clientIPDetection")?)))
-}
-
-/// The objects of this kind and name that may be in the namespace of another one.
-pub(super) fn beside<'g>(
-    other: Object<'g>,
-    kind: &'static str,
-    name: &'g str,
-) -> impl Iterator<Item = Object<'g>> {
-    of_kind(other.node.texts, kind)
-        .filter(move |object| object.name() == name && object.is_near(other))
 }
 
 /// Whether two namespaces may be the same one. One that is not written may be any.

@@ -1,8 +1,7 @@
 //! The Gateways whose Deployments an overlay is merged over, as far as the files show.
 
-use super::objects::{Object, of_kind};
+use super::objects::{Object, users};
 use super::pods::Pod;
-use super::texts::Texts;
 
 pub(super) struct Overlaid<'g> {
     pub(super) namespace: Option<&'g str>,
@@ -13,13 +12,9 @@ pub(super) struct Overlaid<'g> {
 }
 
 impl<'g> Overlaid<'g> {
-    pub(super) fn by(texts: &'g Texts, overlay: Pod<'g>) -> Self {
-        let config_map = overlay.object;
-        let gateways = of_kind(texts, "Gateway").filter_map(|gateway| {
-            let is_named = gateway.parameters("ConfigMap") == Some(config_map.name());
-            let names = (gateway.name(), gateway.gateway_class());
-            (is_named && gateway.is_near(config_map)).then_some(names)
-        });
+    pub(super) fn by(overlay: Pod<'g>) -> Self {
+        let gateways = users(overlay.object);
+        let gateways = gateways.map(|gateway| (gateway.name(), gateway.gateway_class()));
         Self {
             namespace: overlay.namespace(),
             class: overlay.class(),

@@ -6,7 +6,6 @@ use super::node::Node;
 use super::objects::{Object, ROOT_NAMESPACE, near};
 use super::overlaid::Overlaid;
 use super::pods::Pod;
-use super::texts::Texts;
 
 /// The proxies that a part of Envoy's configuration reaches.
 #[derive(Debug, PartialEq, Eq)]
@@ -107,9 +106,9 @@ impl ProxySelector {
     }
 
     /// Whether the resource may select this pod, or the pods of an overlay's Gateways.
-    pub(super) fn may_select(&self, texts: &Texts, pod: Pod<'_>) -> bool {
+    pub(super) fn may_select(&self, pod: Pod<'_>) -> bool {
         if pod.is_overlay() {
-            self.may_select_gateway(&Overlaid::by(texts, pod))
+            self.may_select_gateway(&Overlaid::by(pod))
         } else {
             self.selects(pod.namespace(), &pod.labels())
         }

@@ -28,7 +28,7 @@ impl<'g> SplitPods<'g> {
         let mut parts = Self { named: HashMap::new(), overlays: Vec::new() };
         for pod in pods(texts).chain(metadata_patches(texts)) {
             if pod.is_overlay() {
-                parts.overlays.push((pod, Overlaid::by(texts, pod)));
+                parts.overlays.push((pod, Overlaid::by(pod)));
             } else {
                 let name = (pod.object.kind, pod.object.name());
                 let part = Part { pod, is_whole: pod.is_whole(), namespace: pod.namespace() };

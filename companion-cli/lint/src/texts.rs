@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::index::Index;
 use super::sources::{SourceError, SourceFile};
 use super::template;
 use laststream_base::yaml::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
@@ -45,6 +46,7 @@ pub(super) struct Texts {
     texts: Vec<Text>,
     embedded: HashMap<(u32, u32), u32>,
     keyed: HashMap<Box<str>, Vec<(u32, u32)>>,
+    pub(super) objects: Index,
     /// The number of nodes that may still be read.
     left: usize,
 }
@@ -63,9 +65,9 @@ impl Texts {
             left = rest.ok_or(SourceError::TooManyValues)?;
             texts.push(Text { tree, file: number(file), carrier: None, depth: 0 });
         }
-        let mut read =
-            Self { sources, texts, embedded: HashMap::new(), keyed: HashMap::new(), left };
-        (0..read.texts.len()).for_each(|text| read.index(text));
+        let (embedded, keyed, objects) = Default::default();
+        let mut read = Self { sources, texts, embedded, keyed, objects, left };
+        (0..read.texts.len()).for_each(|text| read.index_keys(text));
         Ok(read)
     }
 
@@ -90,7 +92,7 @@ impl Texts {
                 carrier: Some((tree, id, mapping)),
                 depth,
             });
-            self.index(self.texts.len() - 1);
+            self.index_keys(self.texts.len() - 1);
         }
     }
 
@@ -99,7 +101,7 @@ impl Texts {
         self.texts.get(tree as usize).map_or(0, |text| text.depth)
     }
 
-    fn index(&mut self, text: usize) {
+    fn index_keys(&mut self, text: usize) {
         let tree = &self.texts[text].tree;
         for (id, raw) in tree.nodes.iter().enumerate() {
             if let Some(Kind::Scalar(key, _)) =

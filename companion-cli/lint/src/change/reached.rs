@@ -6,7 +6,7 @@ use super::running::{ProxyRole, RunningProxy};
 use crate::envoy_filter::patch_of;
 use crate::inputs::Inputs;
 use crate::node::Node;
-use crate::objects::{Object, objects, of_kind};
+use crate::objects::{Object, named, users};
 use crate::reach::ProxySelector;
 
 /// The API groups of the Gateway API, and of Envoy Gateway.
@@ -116,9 +116,7 @@ fn gateways(object: Object<'_>, inputs: &Inputs) -> Option<Vec<String>> {
     if object.kind == "Gateway" && object.group() == GATEWAY_API {
         names.push(object.name());
     } else if object.kind == "EnvoyProxy" {
-        let users = of_kind(inputs, "Gateway")
-            .filter(|gateway| gateway.parameters("EnvoyProxy") == Some(object.name()));
-        names.extend(users.map(Object::name));
+        names.extend(users(object).map(Object::name));
     } else if object.node.list("spec.targetSelectors").next().is_some() {
         return None;
     }
@@ -128,7 +126,7 @@ fn gateways(object: Object<'_>, inputs: &Inputs) -> Option<Vec<String>> {
         match target.text_of("kind")? {
             "Gateway" => names.push(name),
             kind if kind.ends_with("Route") => {
-                let routes = objects(inputs).filter(|one| one.kind == kind && one.name() == name);
+                let routes = named(inputs, kind, name);
                 let before = names.len();
                 names.extend(routes.flat_map(parents));
                 (names.len() > before).then_some(())?;

@@ -270,7 +270,7 @@ fn twice_in_mesh<'g>(
     for (filter, _) in filters.iter().skip(1).filter(|(_, patch)| ports_meet(*patch, first)) {
         findings.at(*filter, TAKEN_TWICE);
     }
-    for setting in topology_settings(inputs).filter(|setting| concerns(inputs, *setting, mesh)) {
+    for setting in topology_settings(inputs).filter(|setting| concerns(*setting, mesh)) {
         findings.at(setting, format!("the EnvoyFilter `{}` adds one, too", first.filter.name()));
     }
 }
@@ -289,9 +289,9 @@ fn ports_meet(one: Patch<'_>, two: Patch<'_>) -> bool {
 }
 
 /// Whether a setting of Istio concerns pods that an EnvoyFilter selects.
-fn concerns(inputs: &Inputs, setting: Node<'_>, mesh: &ProxySelector) -> bool {
+fn concerns(setting: Node<'_>, mesh: &ProxySelector) -> bool {
     if let Some(pod) = pod_around(setting) {
-        return mesh.may_select(inputs, pod);
+        return mesh.may_select(pod);
     }
     let holder = object_of(setting.outermost()).filter(|object| object.kind == "Gateway");
     holder.is_none_or(|gateway| mesh.may_select_gateway(&Overlaid::of_gateway(gateway)))

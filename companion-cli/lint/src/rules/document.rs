@@ -31,8 +31,7 @@ fn read(section: &'static str) -> Option<Rule> {
     let (title, rest) = rest.split_once("** (")?;
     let (severity, rest) = rest.split_once("). ")?;
     let (why, fix) = rest.split_once("\n\n*Fix:* ")?;
-    let checks: Vec<_> =
-        checks().filter(|(own, _)| *own == code).map(|(_, check)| check).collect();
+    let checks: Vec<_> = checks().filter(|(own, _)| *own == code).map(|(_, check)| check).collect();
     let severity = severity.parse().ok()?;
     (!checks.is_empty()).then_some(Rule { code, severity, title, why, fix: fix.trim_end(), checks })
 }

@@ -8,7 +8,7 @@ use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, gates};
 use crate::node::Node;
-use crate::objects::{Object, object_of, of_kind, referred};
+use crate::objects::{Object, object_of, of_kind, referred, users};
 use laststream_filter::config::wire::Gate;
 use patch::{grace_below_deadline, hook_below_deadline, mixed_hook, unknown_field};
 
@@ -107,7 +107,7 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
     for Placed { module, proxy, .. } in placed(inputs) {
         let vm = module.vm_id();
-        let gateways = gateways_of(inputs, proxy);
+        let gateways = gateways_of(proxy);
         // A namespace that the manifests leave to kubectl or kustomize may be any.
         let expected: Vec<(Option<&str>, String)> = counters(inputs)
             .filter(|(policy, _)| policy.is_near(proxy) && policy.may_target_one_of(&gateways))
@@ -137,11 +137,8 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 const POLICY: &str = "envoyextensionpolicy/";
 
 /// The Gateways of these files that name an EnvoyProxy.
-fn gateways_of<'g>(inputs: &'g Inputs, proxy: Object<'g>) -> Vec<&'g str> {
-    let names = |gateway: &Object<'g>| {
-        gateway.parameters("EnvoyProxy") == Some(proxy.name()) && gateway.is_near(proxy)
-    };
-    of_kind(inputs, "Gateway").filter(names).map(Object::name).collect()
+fn gateways_of(proxy: Object<'_>) -> Vec<&str> {
+    users(proxy).map(Object::name).collect()
 }
 
 fn unnamed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

@@ -135,7 +135,7 @@ fn concerned<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, node: Node<'g>) -> V
         (None, Some(object)) if CHARTS.contains(&object.kind) => return grace_in_values(node),
         (None, Some(object)) if object.kind == "ProxyConfig" => {
             let selected = ProxySelector::of_plugin(object);
-            pods(inputs).filter(|pod| selected.may_select(inputs, *pod)).collect()
+            pods(inputs).filter(|pod| selected.may_select(*pod)).collect()
         }
         (None, Some(object)) if object.kind == "Service" => return grace_of_knative(object),
         (None, Some(object)) => parts.of_object(object).collect(),

@@ -1,12 +1,14 @@
 //! LS701 to LS704: other settings that affect requests: Lua, retries, time-outs.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::envoy_filter::Patch;
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::{connection_manager, routes};
 use crate::modules::{gates, ours};
 use crate::node::Node;
-use crate::objects::{Object, of_kind};
+use crate::objects::{Object, named, of_kind};
 
 pub(super) const CHECKS: Checks = &[
     ("LS701", hard_coded_https),
@@ -137,11 +139,11 @@ fn cut_after_default(longest: u64) -> String {
 
 /// Rules without a time-out, of HTTPRoutes at Envoy Gateway.
 pub(super) fn untimed_rules(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
-    let routes = of_kind(inputs, "HTTPRoute").filter(|route| {
+    let timed = Timed::of(inputs);
+    let gateways = gateways_of_envoy_gateway(inputs);
+    let routes = of_kind(inputs, "HTTPRoute").filter(move |route| {
         let mut parents = route.node.list("spec.parentRefs").filter_map(|at| at.text_of("name"));
-        parents.any(|gateway| {
-            is_of_envoy_gateway(inputs, gateway) && !is_timed(inputs, *route, gateway)
-        })
+        parents.any(|gateway| gateways.contains(gateway) && !timed.has(*route, gateway))
     });
     let rules = routes.flat_map(|route| route.node.list("spec.rules"));
     rules.filter(|rule| rule.list("backendRefs").next().is_some() && !has_timeout(*rule))
@@ -153,34 +155,53 @@ fn has_timeout(rule: Node<'_>) -> bool {
         || rule.get("retry").is_none() && rule.fields("timeouts.backendRequest").is_some()
 }
 
-/// Whether the files show that Envoy Gateway has this Gateway.
-fn is_of_envoy_gateway(inputs: &Inputs, gateway: &str) -> bool {
+/// The names of the Gateways that the files show to be of Envoy Gateway.
+fn gateways_of_envoy_gateway(inputs: &Inputs) -> HashSet<&str> {
     let is_ours = |class: &str| {
-        let mut classes = of_kind(inputs, "GatewayClass").filter(|object| object.name() == class);
-        classes.any(|object| {
+        named(inputs, "GatewayClass", class).any(|object| {
             let controller = object.node.text_of("spec.controllerName").unwrap_or_default();
             controller.starts_with("gateway.envoyproxy.io/")
         })
     };
-    of_kind(inputs, "Gateway").filter(|object| object.name() == gateway).any(|object| {
-        object.node.text_of("spec.infrastructure.parametersRef.kind") == Some("EnvoyProxy")
-            || object.node.text_of("spec.gatewayClassName").is_some_and(is_ours)
-    })
+    let gateways = of_kind(inputs, "Gateway").filter(|gateway| {
+        gateway.parameters("EnvoyProxy").is_some() || is_ours(gateway.gateway_class())
+    });
+    gateways.map(Object::name).collect()
 }
 
-/// Whether a policy of Envoy Gateway may give this route or its Gateway a time-out.
-fn is_timed(inputs: &Inputs, route: Object<'_>, gateway: &str) -> bool {
-    of_kind(inputs, "BackendTrafficPolicy").any(|policy| {
-        let mut targets = policy.policy_targets();
-        let is_target = |target: Node<'_>| match target.text_of("kind") {
-            Some("HTTPRoute") => {
-                target.text_of("name") == Some(route.name()) && policy.is_near(route)
+/// What the policies of Envoy Gateway give a time-out.
+#[derive(Default)]
+struct Timed<'g> {
+    /// Whether a policy selects its targets by labels.
+    any: bool,
+    routes: HashMap<&'g str, Vec<Object<'g>>>,
+    others: HashSet<&'g str>,
+}
+
+impl<'g> Timed<'g> {
+    fn of(inputs: &'g Inputs) -> Self {
+        let mut timed = Self::default();
+        let is_timed =
+            |policy: &Object<'g>| policy.node.fields("spec.timeout.http.requestTimeout").is_some();
+        for policy in of_kind(inputs, "BackendTrafficPolicy").filter(is_timed) {
+            timed.any |= policy.node.list("spec.targetSelectors").next().is_some();
+            for target in policy.policy_targets() {
+                let Some(name) = target.text_of("name") else { continue };
+                match target.text_of("kind") {
+                    Some("HTTPRoute") => timed.routes.entry(name).or_default().push(policy),
+                    _ => drop(timed.others.insert(name)),
+                }
             }
-            _ => target.text_of("name") == Some(gateway),
-        };
-        policy.node.fields("spec.timeout.http.requestTimeout").is_some()
-            && (policy.node.list("spec.targetSelectors").next().is_some() || targets.any(is_target))
-    })
+        }
+        timed
+    }
+
+    /// Whether a policy may give this route or its Gateway a time-out.
+    fn has(&self, route: Object<'g>, gateway: &str) -> bool {
+        let own = self.routes.get(route.name());
+        let by_route = own.is_some_and(|own| own.iter().any(|policy| policy.is_near(route)));
+        self.any || by_route || self.others.contains(gateway)
+    }
 }
 
 fn timeout_above_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

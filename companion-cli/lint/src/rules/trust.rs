@@ -201,20 +201,20 @@ fn has_tls(writer: &SupportingFilter<'_>) -> bool {
 }
 
 fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for restorer in restorers(inputs) {
+        let place = restorer.place;
+        let peers = place.fields("trust.peers");
+        let ranges = restorer.proto.trust.peers.iter().enumerate();
+        for (index, range) in ranges.filter(|(_, range)| is_wide(range) || range.ends_with("/0")) {
+            let item = peers.and_then(|peers| peers.items().nth(index));
+            findings.at(item.unwrap_or(place), format!("`{range}` is trusted"));
+        }
+    }
     let mut report = |node: Node<'g>, range: Option<String>| {
         if let Some(range) = range.filter(|range| is_wide(range)) {
             findings.at(node, format!("`{range}` is trusted"));
         }
     };
-    for restorer in restorers(inputs) {
-        let place = restorer.place;
-        let peers = place.fields("trust.peers");
-        let ranges = restorer.proto.trust.peers.iter().enumerate();
-        for (index, range) in ranges.filter(|(_, range)| is_wide(range)) {
-            let item = peers.and_then(|peers| peers.items().nth(index));
-            report(item.unwrap_or(place), Some(range.clone()));
-        }
-    }
     const RANGES: &str = "filter_chain_match.direct_source_prefix_ranges";
     let configs = inputs.keyed_field("forward_proto_config");
     let chains = configs.filter_map(|node| node.upwards().find_map(|up| up.fields(RANGES)));

@@ -8,7 +8,7 @@ use crate::envoy_filter::{envoy_filters, patches};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, gates};
-use crate::objects::of_kind;
+use crate::objects::named;
 use crate::overlaid::Overlaid;
 use crate::reach::Reach;
 use laststream_base::classes::WAYPOINTS;
@@ -43,7 +43,7 @@ fn gates_of_waypoints(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Gate
             |part: &&BootstrapPart<'_>| matches!(part.root, Ok(Some(root)) if root.tree == *tree);
         gate.scopes.contains(&Scope::Inbound)
             && parts.iter().find(is_here).is_some_and(|part| {
-                part.pod.is_overlay() && Overlaid::by(inputs, part.pod).may_be_of(WAYPOINTS)
+                part.pod.is_overlay() && Overlaid::by(part.pod).may_be_of(WAYPOINTS)
             })
     })
 }
@@ -82,9 +82,8 @@ fn envoy_filter_for_waypoint<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>
             let text = |key| target.text_of(key).unwrap_or_default();
             let waypoint = match text("kind") {
                 "GatewayClass" => text("name") == WAYPOINTS,
-                "Gateway" => of_kind(inputs, "Gateway").any(|gateway| {
-                    gateway.name() == text("name") && gateway.gateway_class() == WAYPOINTS
-                }),
+                "Gateway" => named(inputs, "Gateway", text("name"))
+                    .any(|gateway| gateway.gateway_class() == WAYPOINTS),
                 _ => false,
             };
             if waypoint {

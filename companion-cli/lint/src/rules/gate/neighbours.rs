@@ -56,7 +56,7 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
         // The counter for a gate in a bootstrap comes from a resource that selects the gate's pods.
         let pods = holders.iter().filter(|(tree, _)| *tree == module.typed.tree);
         let pods: Vec<Pod<'g>> = pods.map(|(_, pod)| *pod).collect();
-        let selects = |mesh: &ProxySelector| pods.iter().any(|pod| mesh.may_select(inputs, *pod));
+        let selects = |mesh: &ProxySelector| pods.iter().any(|pod| mesh.may_select(*pod));
         let counted: Vec<_> = counters(inputs)
             .filter(|(counter, _)| {
                 module.may_meet(*counter)

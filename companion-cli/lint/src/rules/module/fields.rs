@@ -35,4 +35,3 @@ const MAPS: Maps = &[
 pub(super) fn unknown<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     modules(inputs).for_each(|module| unknown_below(module.plugin, MAPS, findings));
 }
-

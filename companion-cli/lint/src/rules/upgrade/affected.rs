@@ -191,4 +191,3 @@ pub(super) fn plain_registries<'g>(inputs: &'g Inputs, findings: &mut Findings<'
         }
     }
 }
-
