@@ -3,9 +3,13 @@
 /// The default port of the gate: no component of Istio, Envoy Gateway or Kubernetes listens there.
 pub const GATE: u16 = 16091;
 
+/// The port of Istio's agent: it serves the statistics of Envoy, and its own commands.
+pub const ISTIO_AGENT: u16 = 15020;
+
 /// Istio's listeners and its agent: admin, capture, debugging, HBONE, agent, health, DNS,
 /// statistics.
-pub const ISTIO: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
+pub const ISTIO: &[u16] =
+    &[15000, 15001, 15004, 15006, 15008, 15009, ISTIO_AGENT, 15021, 15053, 15090];
 
 /// The ports that Istio's documentation gives to its metrics over mTLS, which a setting of the
 /// proxy switches on from 1.31 on.

@@ -4,15 +4,16 @@ pub(crate) mod end;
 mod forwarded_for;
 pub(crate) mod gate;
 mod module;
+mod starts;
 mod websockets;
 
 use crate::checker::{Checker, is_word, variable};
 use crate::error::PolicyProblem;
-use crate::file::{Drain, Engine, FailurePolicy, File, Finish, GateSecret, Job, Retries};
+use crate::file::{Begin, Drain, Engine, FailurePolicy, File, Finish, GateSecret, Job, Retries};
 use crate::file::{MOST_ATTEMPTS, Show};
 use crate::placement::{Controller, Facts, GateParts, Site};
 use crate::policy::{ForwardedProto, Policy};
-use crate::sizing::{self, Sizing};
+use crate::sizing::{self, Sizing, UsualDrain};
 use crate::warnings;
 use laststream_base::time_span::TimeSpan;
 use laststream_base::versions::{self, Release};
@@ -56,7 +57,9 @@ impl Checker {
         placement.check_gate(self, &gate_parts(&file, gate_port));
         let site = Site { facts: &facts, has_gate: gate_port.is_some() };
         self.without_effect(&file, site);
-        let sizing = self.drain(&file.drain, site);
+        let starts = self.starts(&file, istio, site);
+        let usual = facts.drain.started_by(starts);
+        let sizing = self.drain(&file.drain, usual, site.has_gate);
         let forwarded_proto = self.forwarded_proto(file.forwarded_proto.clone(), &facts);
         self.clients(&file, forwarded_proto.as_ref(), site);
         self.streams(&file, site);
@@ -65,8 +68,9 @@ impl Checker {
         let (count, long_lived) = self.end(&file);
         let mut policy = Policy {
             failure_policy: failure_policy(&file, &facts),
-            begin: file.drain.begin.unwrap_or(facts.drain.begin),
-            finish: file.drain.finish.unwrap_or(facts.drain.finish),
+            starts,
+            begin: file.drain.begin.unwrap_or_else(|| begin(usual, &sizing)),
+            finish: file.drain.finish.unwrap_or(usual.finish),
             engine: file.engine.unwrap_or(Engine::Auto),
             name,
             namespace,
@@ -194,15 +198,14 @@ impl Checker {
     }
 
     /// Checks the section `drain` and fits its times.
-    fn drain(&mut self, drain: &Drain, site: Site<'_>) -> Sizing {
+    fn drain(&mut self, drain: &Drain, usual: UsualDrain, has_gate: bool) -> Sizing {
         let example = "TERMINATION_GRACE_PERIOD_SECONDS";
         if let Some(name) = &drain.grace_from
             && let Err(why) = variable(name, example)
         {
             self.problem("drain.grace_from", format!("`{name}` {why}"));
         }
-        let usual = site.facts.drain;
-        let usual = if site.has_gate { usual } else { usual.without_gate() };
+        let usual = if has_gate { usual } else { usual.without_gate() };
         sizing::fit(drain, usual).unwrap_or_else(|problem| {
             self.0.push(problem);
             // Harmless times: a deadline of 60s.
@@ -257,6 +260,12 @@ fn failure_policy(file: &File, facts: &Facts<'_>) -> FailurePolicy {
     file.failure_policy.unwrap_or(usual)
 }
 
+/// The call that the gate makes unless the file names one; only one that comes later needs a delay.
+fn begin(usual: UsualDrain, sizing: &Sizing) -> Begin {
+    let is_late = usual.begin == Begin::Nothing && sizing.delay > TimeSpan::default();
+    if is_late { Begin::DrainListeners } else { usual.begin }
+}
+
 fn gate_parts(file: &File, port: Option<u16>) -> GateParts<'_> {
     GateParts {
         gate: &file.gate,
@@ -268,13 +277,14 @@ fn gate_parts(file: &File, port: Option<u16>) -> GateParts<'_> {
 }
 
 /// The fields that only a gate reads, and whether they are written.
-fn fields_of_the_gate(file: &File) -> [(&'static str, bool); 12] {
+fn fields_of_the_gate(file: &File) -> [(&'static str, bool); 13] {
     let (gate, drain) = (&file.gate, &file.drain);
     [
         ("gate.secret", gate.secret.is_some()),
         ("gate.hosts", !gate.hosts.is_empty()),
         ("gate.evaluate_every", gate.evaluate_every.is_some()),
         ("gate.notify", gate.notify.is_some()),
+        ("drain.starts", drain.starts.is_some()),
         ("drain.begin", drain.begin.is_some()),
         ("drain.finish", drain.finish.is_some()),
         ("drain.long_lived", drain.long_lived.is_some()),

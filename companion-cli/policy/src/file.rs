@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use drain::{App, Begin, Drain, Finish, LongLived};
+pub use drain::{App, Begin, Drain, Finish, LongLived, Starts};
 pub use end::{End, EndKind, RetryAfter};
 pub use gate::{Gate, GateSecret, Notify};
 pub use streams::{Show, Streams};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::check::end::kinds;
-use crate::file::{Begin, End, EndKind, Notify, RetryAfter};
+use crate::file::{Begin, End, EndKind, Notify, RetryAfter, Starts};
 use crate::policy::Policy;
 use laststream_base::time_span::TimeSpan;
 
@@ -16,6 +16,10 @@ pub const SECRET_KEY: &str = "laststream.gate_secret";
 
 /// The filter state key from which the module takes the text that a listing shows of a request.
 pub const REQUEST_KEY: &str = "laststream.request";
+
+/// The cluster by which the gate notices the stop of Istio's agent. Istio's own has connections that
+/// go on answering after it.
+pub const AGENT_CLUSTER: &str = "laststream_agent";
 
 /// The scopes that are counted, and whether `x-forwarded-proto` is restored there.
 pub fn scopes(policy: &Policy) -> Vec<(Scope, bool)> {
@@ -34,6 +38,10 @@ pub fn stream(policy: &Policy, scope: Scope, with_proto: bool) -> Value {
 
 pub fn gate(policy: &Policy) -> Value {
     let (sizing, file, facts) = (&policy.sizing, &policy.file, policy.placement.facts());
+    let mut admin = facts.admin;
+    if policy.starts == Starts::Agent {
+        admin.agent_cluster = AGENT_CLUSTER.into();
+    }
     let scopes: Vec<Scope> = facts.scopes.into_iter().map(|(scope, _)| scope).collect();
     // At a sidecar the app's own calls must go on. A gateway's listeners are outbound.
     let inbound_only = facts.has_app_calls && policy.begin == Begin::DrainListeners;
@@ -46,9 +54,10 @@ pub fn gate(policy: &Policy) -> Value {
         ("long_lived", unless_usual(policy.long_lived)),
         ("long_lived_after_ms", file.drain.long_lived_after.map(millis)),
         ("end", file.end.as_ref().and_then(end)),
+        ("starts", unless_usual(policy.starts)),
         ("begin", unusual_members(&begin)),
         ("finish", unless_usual(policy.finish)),
-        ("admin", unusual_members(&facts.admin)),
+        ("admin", unusual_members(&admin)),
         ("secret_key", file.gate.secret.is_some().then(|| SECRET_KEY.into())),
         ("hosts", unless_usual(file.gate.hosts.as_slice())),
         ("app", file.drain.wait_for_app.as_ref().map(|app| json!(app))),

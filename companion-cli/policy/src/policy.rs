@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::PolicyProblem;
-use crate::file::{Begin, Delivery, Engine, FailurePolicy, File, Finish, LongLived};
+use crate::file::{Begin, Delivery, Engine, FailurePolicy, File, Finish, LongLived, Starts};
 use crate::placement::Placement;
 use crate::sizing::Sizing;
 use crate::source::{self, FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve, Wanted};
@@ -27,6 +27,8 @@ pub struct Policy {
     pub engine: Engine,
     /// The gate's port, if there is a gate.
     pub gate_port: Option<u16>,
+    /// What starts a drain.
+    pub starts: Starts,
     pub begin: Begin,
     pub finish: Finish,
     /// Whether long-lived streams hold the drain.

@@ -6,9 +6,12 @@
 //! ├──────────────────── deadline ────────────────────┼─ agent ─┼ kubelet ┤
 //! ├───────────────────────────── grace period ─────────────────────────┤
 //! ```
+//!
+//! With a hook, SIGTERM comes at the deadline; without one it starts the drain, and the agent waits
+//! for both.
 
 use crate::error::PolicyProblem;
-use crate::file::drain::{Begin, Drain, Finish};
+use crate::file::drain::{Begin, Drain, Finish, Starts};
 use laststream_base::time_span::TimeSpan;
 
 /// The least time that kubelet leaves after the hook.
@@ -16,6 +19,9 @@ pub const KUBELET: TimeSpan = TimeSpan::seconds(2);
 /// How long after the drain has begun a request may still arrive, because clients and load
 /// balancers learn of it later.
 const LATE: TimeSpan = TimeSpan::seconds(2);
+/// How much longer the agent waits than the gate, where its stop starts the drain: the gate notices
+/// that after 0.6 to 1.5 s.
+const NOTICE: TimeSpan = TimeSpan::seconds(3);
 /// Istio's default of Envoy's drain time.
 pub const ISTIO_DRAIN: TimeSpan = TimeSpan::seconds(45);
 /// Envoy's own default of its drain time.
@@ -26,6 +32,7 @@ pub const ENVOY_DRAIN: TimeSpan = TimeSpan::seconds(600);
 pub(crate) struct UsualDrain {
     pub(crate) begin: Begin,
     pub(crate) finish: Finish,
+    starts: Starts,
     /// The time that Istio's agent takes after SIGTERM when the deadline was reached; `None` where
     /// there is no agent.
     agent: Option<TimeSpan>,
@@ -37,6 +44,7 @@ impl UsualDrain {
     pub(crate) const ISTIO: Self = Self {
         begin: Begin::DrainListeners,
         finish: Finish::DrainAgent,
+        starts: Starts::Hook,
         agent: Some(TimeSpan::seconds(5)),
         delay: TimeSpan::seconds(0),
         grace: TimeSpan::seconds(30),
@@ -50,6 +58,21 @@ impl UsualDrain {
         grace: TimeSpan::seconds(62),
         ..Self::ENVOY
     };
+
+    /// The same with this start. The agent itself tells clients to leave at its stop, and Envoy's
+    /// end is noticed by nothing but the agent.
+    pub(crate) fn started_by(self, starts: Starts) -> Self {
+        match starts {
+            Starts::Hook => self,
+            Starts::Agent => Self {
+                begin: Begin::Nothing,
+                finish: Finish::Quit,
+                starts,
+                agent: Some(NOTICE),
+                ..self
+            },
+        }
+    }
 
     /// The same where there is no gate.
     pub(crate) fn without_gate(self) -> Self {
@@ -66,16 +89,19 @@ pub struct Sizing {
     pub quiet: TimeSpan,
     /// The time at the beginning of the drain before Envoy tells clients to leave.
     pub delay: TimeSpan,
-    /// How long Istio's agent drains after SIGTERM, after the deadline.
+    /// How long Istio's agent drains after the deadline.
     pub agent: TimeSpan,
+    /// How long it drains after SIGTERM, in whole seconds.
+    pub termination_drain: TimeSpan,
 }
 
 impl Sizing {
     /// The time that Envoy's own drain must take. In its last third Envoy (after 1.40) resets
     /// WebSockets, other upgrades and CONNECT tunnels, which must not happen before the gate's
-    /// deadline. At its end Envoy cuts streams on replaced listeners.
+    /// deadline, nor before the agent's. At its end Envoy cuts streams on replaced listeners.
     pub fn drain_time(&self) -> TimeSpan {
-        TimeSpan::seconds((self.deadline.millis() * 3).div_ceil(2_000))
+        let longest = self.deadline.max(self.termination_drain);
+        TimeSpan::seconds((longest.millis() * 3).div_ceil(2_000))
             .max(self.longest_request.rounded_up())
     }
 }
@@ -89,7 +115,9 @@ pub fn drain_sizing(
 ) -> Sizing {
     let deadline = delay + longest + LATE + quiet;
     let grace_period = (deadline + agent + KUBELET).rounded_up();
-    Sizing { longest_request: longest, grace_period, deadline, quiet, delay, agent }
+    let termination_drain = agent.rounded_up();
+    let longest_request = longest;
+    Sizing { longest_request, grace_period, deadline, quiet, delay, agent, termination_drain }
 }
 
 pub(super) fn fit(drain: &Drain, usual: UsualDrain) -> Result<Sizing, PolicyProblem> {
@@ -116,7 +144,12 @@ pub(super) fn fit(drain: &Drain, usual: UsualDrain) -> Result<Sizing, PolicyProb
         ));
     }
     let longest_request = drain.longest_request.unwrap_or(deadline - around);
-    let sizing = Sizing { longest_request, grace_period, deadline, quiet, delay, agent };
+    let termination_drain = match usual.starts {
+        Starts::Hook => agent.rounded_up(),
+        Starts::Agent => (deadline + agent).rounded_up(),
+    };
+    let sizing =
+        Sizing { longest_request, grace_period, deadline, quiet, delay, agent, termination_drain };
     let least = drain.longest_request.map_or(deadline, |longest| longest + around);
     if deadline + after > grace_period || (drain.deadline.is_none() && least > deadline) {
         let deadline = drain.deadline.unwrap_or(least);
@@ -191,7 +224,7 @@ impl Sizing {
 
 #[cfg(test)]
 mod tests {
-    use super::{Drain, TimeSpan, UsualDrain as Usual, fit};
+    use super::{Drain, Starts, TimeSpan, UsualDrain as Usual, fit};
 
     fn seconds(text: &str) -> Option<TimeSpan> {
         (!text.is_empty()).then(|| text.parse().expect(text))
@@ -217,6 +250,8 @@ mod tests {
             (Usual::ISTIO, "10s", "", "30s", ["10s", "37s", "30s"]),
             (Usual::ISTIO, "10s", "60s", "30s", ["10s", "60s", "30s"]),
             (Usual::ISTIO, "500ms", "", "", ["500ms", "11s", "3500ms"]),
+            (Usual::ISTIO.started_by(Starts::Agent), "", "", "", ["22s", "30s", "25s"]),
+            (Usual::ISTIO.started_by(Starts::Agent), "60s", "", "", ["60s", "68s", "63s"]),
             (Usual::ENVOY, "60s", "", "", ["60s", "65s", "63s"]),
             (Usual::ENVOY_GATEWAY, "", "", "", ["47s", "62s", "60s"]),
             (Usual::ENVOY_GATEWAY, "60s", "", "", ["60s", "75s", "73s"]),

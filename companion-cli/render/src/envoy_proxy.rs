@@ -103,5 +103,6 @@ pub(super) fn reference(gateway: &EnvoyGateway, policy: &Policy) -> File {
     let parameters = Map::of("group", "gateway.envoyproxy.io")
         .with("kind", "EnvoyProxy")
         .with("name", policy.name.as_str());
-    gateway_patch(policy, &gateway.gateway, Some(ONE), parameters)
+    let infrastructure = Map::of("parametersRef", parameters);
+    gateway_patch(policy, &gateway.gateway, &[ONE.to_owned()], infrastructure)
 }

@@ -1,5 +1,6 @@
 //! One EnvoyFilter with all parts: the counters, the gate, and the parts that restore the scheme.
 
+mod agent;
 mod newer;
 mod patch;
 pub(super) mod statistics;
@@ -14,7 +15,7 @@ use super::placement;
 use super::scheme::{self, Scheme};
 use super::{shown_request, websockets};
 use laststream_base::yaml::{List, Map};
-use laststream_policy::file::{Delivery, Engine};
+use laststream_policy::file::{Delivery, Engine, Starts};
 use laststream_policy::module_json::{self, scopes};
 use laststream_policy::{ModuleLocation, Policy, PolicyProblem, Resolve};
 pub use patch::IMAGE_ANNOTATION;
@@ -32,10 +33,11 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, 
         configurations(policy, source, &scheme),
         frames,
         filters(policy, source, &scheme),
+        agent::cluster(policy).into_iter().collect(),
         gate(policy, source),
         around_requests(policy, &scheme),
     ];
-    let mut about = about(is_inline(source), &scheme);
+    let mut about = about(is_inline(source), policy.starts, &scheme);
     if placement::facts(policy).overlay.is_some() {
         about.push(MADE_BY_ISTIO.into());
     }
@@ -49,23 +51,25 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, 
 }
 
 /// The comment at the head of the file, as far as it is the same for all placements.
-fn about(is_inline: bool, scheme: &Scheme<'_>) -> Vec<String> {
+fn about(is_inline: bool, starts: Starts, scheme: &Scheme<'_>) -> Vec<String> {
     const FETCHED: [&str; 2] = [
         "Apply it before the proxies start, or restart them after it: on a busy proxy Istio \
             replaces the listeners, and requests that began before are not counted.",
-        "Later changes of the module or of its configuration replace no listener. Delete it only \
-            together with the hook that asks the gate.",
+        "Later changes of the module or of its configuration replace no listener.",
     ];
-    const MOUNTED: [&str; 3] = [
+    const MOUNTED: [&str; 2] = [
         "Apply it together with the volume of the pods. A proxy without the file refuses these \
             listeners: one that runs keeps its former ones, one that starts never becomes ready.",
         "The module stands in the listeners, so no registry and no extension discovery can be in \
             its way. A change of its configuration replaces the listeners: streams that are older \
             than the drain time are cut. Another module is another volume, and replaces the pods.",
-        "Delete it only together with the hook that asks the gate.",
     ];
+    const HOOK: &str = "Delete it only together with the hook that asks the gate.";
+    const AGENT: &str = "Delete it only together with terminationDrainDuration of the pods: \
+        without the gate each stop takes all of that time.";
     let (fetched, mounted) = (FETCHED.map(String::from), MOUNTED.map(String::from));
     let mut about: Vec<String> = if is_inline { mounted.into() } else { fetched.into() };
+    about.push(if starts == Starts::Agent { AGENT } else { HOOK }.to_owned());
     let has_filters = !scheme.filters().is_empty() || scheme.newer().is_some();
     if has_filters && !is_inline {
         about.push(
@@ -86,8 +90,8 @@ const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the proxies pull w
     docker configuration of their own container (DOCKER_CONFIG). `render wasmplugin` has pull \
     secrets, and no gate.";
 
-const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. Its stop hook and its \
-    annotations are in overlay.yaml (`render overlay`).";
+const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. Its pods have their settings by \
+    gateway.patch.yaml, those of a class by overlay.yaml.";
 
 fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec<Patch> {
     const COUNTER: &str = "The module for the requests. As an extension configuration: only there \

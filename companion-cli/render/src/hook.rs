@@ -4,7 +4,7 @@
 use super::volume::Program;
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map};
-use laststream_policy::file::{Delivery, GateSecret};
+use laststream_policy::file::{Delivery, GateSecret, Starts};
 use laststream_policy::{KUBELET, Policy, PolicyProblem};
 
 /// How long the gate holds each request, and how long `pilot-agent wait` waits for the answer. The
@@ -97,6 +97,16 @@ pub(super) fn pod_with_grace(policy: &Policy) -> Map {
         .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
 }
 
+/// The grace period of a pod in Kubernetes, unless it says another.
+const USUAL_GRACE: TimeSpan = TimeSpan::seconds(30);
+
+/// The grace period beside the annotations, where no hook needs one: empty, unless it is longer
+/// than usual.
+pub(super) fn grace_without_hook(policy: &Policy) -> Map {
+    let is_usual = policy.sizing.grace_period <= USUAL_GRACE;
+    if policy.starts == Starts::Hook || is_usual { Map::new() } else { pod_with_grace(policy) }
+}
+
 /// The comment on the grace period: its parts.
 pub(super) fn why_grace(policy: &Policy) -> String {
     let sizing = &policy.sizing;
@@ -111,18 +121,28 @@ pub(super) fn why_grace(policy: &Policy) -> String {
     )
 }
 
+const NEEDS_NONE: &str = "is `agent`, so no stop hook is needed: write `hook` if you want one";
+
 /// The reason why no hook is rendered where the secret comes from SDS.
 pub(super) const NO_HOOK: &str = "`pilot-agent wait` cannot read it from a file: write the hook \
     with `laststream prestop --secret-file FILE`, or take `environment`";
 
-/// Whether a stop hook can be rendered that sends the secret.
-pub(super) fn has_hook(policy: &Policy) -> bool {
-    !matches!(policy.file.gate.secret, Some(GateSecret::Sds(_)))
+/// Whether a stop hook is needed that cannot read the secret.
+pub(super) fn lacks_secret(policy: &Policy) -> bool {
+    policy.starts == Starts::Hook && matches!(policy.file.gate.secret, Some(GateSecret::Sds(_)))
 }
 
-/// The gate's port. An error if there is no gate, or if the hook cannot read the secret.
+/// Whether a stop hook is rendered.
+pub(super) fn has_hook(policy: &Policy) -> bool {
+    policy.starts == Starts::Hook && !lacks_secret(policy)
+}
+
+/// The gate's port. An error if there is no gate, or no hook that can ask it.
 pub(super) fn port(policy: &Policy) -> Result<u16, PolicyProblem> {
-    if !has_hook(policy) {
+    if policy.starts == Starts::Agent {
+        return Err(PolicyProblem::new("drain.starts", NEEDS_NONE));
+    }
+    if lacks_secret(policy) {
         return Err(PolicyProblem::new("gate.secret", NO_HOOK));
     }
     let in_bootstrap = policy.placement.facts().has_gate_in_bootstrap();

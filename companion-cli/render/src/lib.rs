@@ -15,6 +15,7 @@ mod envoy_proxy;
 mod envoyfilter;
 mod files;
 mod gate;
+mod gateway_annotations;
 mod hook;
 mod image_volume;
 pub mod into;
@@ -67,6 +68,9 @@ pub fn render(
         Kind::Lifecycle => lifecycle(policy, place.hook.unwrap_or(HookPlace::Pod)),
         Kind::ProxyConfig => {
             let annotations = proxy_config::annotations(policy)?;
+            if let Some(patch) = gateway_annotations::render(policy, &place) {
+                return single(patch);
+            }
             let pod = place.pod.or_else(|why| misplaced(why.proxy_config))?;
             single(pod.proxy_config(policy, annotations)?)
         }
@@ -109,12 +113,13 @@ fn kinds_of(policy: &Policy) -> Vec<Kind> {
     let patches_pod = !has_job && place.hook.is_some();
     let has_hook = policy.gate_port.is_some() && hook::has_hook(policy);
     let has_annotations = policy.placement.is_istio() && proxy_config::annotations(policy).is_ok();
+    let patches_gateway = gateway_annotations::render(policy, &place).is_some();
     let mounts = policy.delivery == Delivery::ImageVolume && place.pod.is_ok();
     let optional = [
         (Kind::Overlay, overlay::is_needed(policy, &place)),
         (Kind::ImageVolume, mounts),
         (Kind::Lifecycle, patches_pod && has_hook),
-        (Kind::ProxyConfig, patches_pod && has_annotations),
+        (Kind::ProxyConfig, patches_pod && has_annotations || patches_gateway),
         (Kind::VirtualService, policy.file.retries.is_some()),
         (Kind::Job, has_job),
     ];
@@ -125,7 +130,7 @@ fn kinds_of(policy: &Policy) -> Vec<Kind> {
 /// All kinds that this policy uses, and a kustomization.
 fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem> {
     let mut all = Rendered::from(Vec::new());
-    if !hook::has_hook(policy) {
+    if hook::lacks_secret(policy) {
         all.warnings.push(format!("gate.secret: there is no stop hook: {}", hook::NO_HOOK));
     }
     for kind in kinds_of(policy) {

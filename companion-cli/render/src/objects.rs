@@ -26,20 +26,19 @@ pub(crate) fn object(api_version: &str, kind: &str, metadata: Map, spec: Map) ->
         .with("spec", spec)
 }
 
-/// The patch that makes a Gateway name the object with its parameters.
+/// The patch of a Gateway's `spec.infrastructure`.
 pub(crate) fn gateway_patch(
     policy: &Policy,
     gateway: &str,
-    warning: Option<&str>,
-    parameters: Map,
+    more: &[String],
+    infrastructure: Map,
 ) -> File {
     let how = format!(
         "A patch for the Gateway: {}. Or write these lines into its manifest.",
         patch_gateway(policy, gateway, GATEWAY_PATCH)
     );
-    let about: Vec<String> = [how].into_iter().chain(warning.map(str::to_owned)).collect();
-    let spec = Map::of("infrastructure", Map::of("parametersRef", parameters));
-    other(GATEWAY_PATCH, &about, Map::of("spec", spec))
+    let about: Vec<String> = [how].into_iter().chain(more.iter().cloned()).collect();
+    other(GATEWAY_PATCH, &about, Map::of("spec", Map::of("infrastructure", infrastructure)))
 }
 
 /// The command for the file of [`gateway_patch`].

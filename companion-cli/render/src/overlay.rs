@@ -3,15 +3,15 @@
 //! budget if the policy has them. A waypoint's gate is in it, too.
 
 use super::files::{File, GATEWAY_PATCH, objects};
-use super::hook::{NEEDS_SHELL, has_hook, pod_with_grace, pre_stop};
+use super::hook::{NEEDS_SHELL, grace_without_hook, has_hook, pod_with_grace, pre_stop};
 use super::image_volume::{WHY_SECRET, pull_secrets};
 use super::kind::misplaced;
-use super::objects::{block, gateway_patch, labelled, patch_gateway, texts};
+use super::objects::{block, gateway_patch, labelled, patch_gateway, texts, unless_empty};
 use super::placement::{self, Facts};
 use super::proxy_config::{self, REPLACES};
 use super::{bootstrap, volume::Volume};
 use laststream_base::yaml::{List, Map, Node};
-use laststream_policy::file::{Delivery, GateSecret};
+use laststream_policy::file::{Delivery, GateSecret, Starts};
 use laststream_policy::{Policy, PolicyProblem, Resolve};
 
 /// The label that makes a ConfigMap in istiod's namespace the default of a class.
@@ -45,7 +45,7 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>,
     };
     let name = format!("{}-overlay", policy.name);
     let mut data = Map::new();
-    if matches!(policy.file.gate.secret, Some(GateSecret::Environment(_))) {
+    if has_hook(policy) && has_variable(policy) {
         data = data.note(NEEDS_SHELL);
     }
     data = data.with("deployment", block(&deployment(policy, &place, resolve)?));
@@ -94,14 +94,22 @@ fn secret(policy: &Policy, variable: &str) -> Map {
         .with("valueFrom", Map::of("secretKeyRef", reference))
 }
 
-/// Whether the pods need the overlay.
+fn has_variable(policy: &Policy) -> bool {
+    matches!(policy.file.gate.secret, Some(GateSecret::Environment(_)))
+}
+
+/// Whether the pods need the overlay. A Gateway that is named can carry their annotations itself.
 pub(super) fn is_needed(policy: &Policy, place: &Facts<'_>) -> bool {
     let Some(specs) = &place.overlay else { return false };
-    policy.gate_port.is_some()
+    let of_gate = policy.gate_port.is_some()
+        && (policy.starts == Starts::Hook
+            || has_variable(policy)
+            || unless_empty(grace_without_hook(policy)).is_some());
+    of_gate
         || policy.file.drain.exit_on_zero
         || !specs.is_empty()
         || policy.delivery == Delivery::ImageVolume
-        || proxy_config::gateway_annotations(policy).is_some()
+        || place.gateway.is_none() && proxy_config::gateway_annotations(policy).is_some()
 }
 
 fn deployment(
@@ -163,7 +171,7 @@ fn pod(policy: &Policy, parts: Parts) -> Map {
             .note("Here, because the agent of a gateway takes no environment from its annotation.")
             .with("env", parts.env.into_iter().collect::<List>());
     }
-    let mut pod = Map::new();
+    let mut pod = grace_without_hook(policy);
     if let Some(port) = policy.gate_port.filter(|_| has_hook(policy)) {
         let hook = OTHER_HOOKS
             .into_iter()
@@ -183,7 +191,7 @@ fn pod(policy: &Policy, parts: Parts) -> Map {
 
 fn exit_on_zero(policy: &Policy) -> Vec<Map> {
     let variable = |name: &str, value: String| Map::of("name", name).with("value", value);
-    let minimum = policy.sizing.agent.rounded_up().to_string();
+    let minimum = policy.sizing.termination_drain.to_string();
     vec![
         variable("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true".into()),
         variable("MINIMUM_DRAIN_DURATION", minimum),
@@ -197,5 +205,5 @@ fn reference(policy: &Policy, gateway: &str, name: &str) -> File {
         .with("group", "")
         .with("kind", "ConfigMap")
         .with("name", name);
-    gateway_patch(policy, gateway, None, parameters)
+    gateway_patch(policy, gateway, &[], Map::of("parametersRef", parameters))
 }

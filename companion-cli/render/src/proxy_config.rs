@@ -4,6 +4,7 @@
 use super::objects::{block, unless_empty};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::Map;
+use laststream_policy::file::Starts;
 use laststream_policy::{ISTIO_DRAIN, Policy, PolicyProblem};
 
 /// Istio's default of `terminationDrainDuration`.
@@ -62,18 +63,28 @@ fn config(policy: &Policy) -> Option<Map> {
     if sizing.drain_time() > ISTIO_DRAIN {
         config = config
             .note(format!(
-                "Envoy's drain time, {ISTIO_DRAIN} if nothing is said. 1.5 times the gate's \
-                deadline of {}: in the last third Envoy (after 1.40) resets WebSockets, other \
-                upgrades and CONNECT tunnels. And when Istio replaces a listener, what began \
-                before is cut after this time: requests may take {}.",
-                sizing.deadline, sizing.longest_request
+                "Envoy's drain time, {ISTIO_DRAIN} if nothing is said. 1.5 times {}: in the last \
+                third Envoy (after 1.40) resets WebSockets, other upgrades and CONNECT tunnels. \
+                And when Istio replaces a listener, what began before is cut after this time: \
+                requests may take {}.",
+                sizing.deadline.max(sizing.termination_drain),
+                sizing.longest_request
             ))
             .with("drainDuration", sizing.drain_time().to_string());
     }
-    if sizing.agent != TERMINATION_DRAIN {
-        config = config
-            .note("What the agent takes after SIGTERM when the gate's deadline was reached.")
-            .with("terminationDrainDuration", whole(sizing.agent));
+    if sizing.termination_drain != TERMINATION_DRAIN {
+        let why = match policy.starts {
+            Starts::Hook => {
+                "What the agent takes after SIGTERM when the gate's deadline was \
+                reached."
+            }
+            Starts::Agent => {
+                "How long the agent waits after SIGTERM for the gate to end Envoy, \
+                which is sooner unless the gate's deadline is reached."
+            }
+        };
+        config =
+            config.note(why).with("terminationDrainDuration", sizing.termination_drain.to_string());
     }
     if policy.file.drain.exit_on_zero {
         let metadata = Map::new()
@@ -85,12 +96,8 @@ fn config(policy: &Policy) -> Option<Map> {
                 sidecars, or the gate at zero.",
             )
             .with("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true")
-            .with("MINIMUM_DRAIN_DURATION", whole(sizing.agent));
+            .with("MINIMUM_DRAIN_DURATION", sizing.termination_drain.to_string());
         config = config.with("proxyMetadata", metadata);
     }
     unless_empty(config)
-}
-
-fn whole(span: TimeSpan) -> String {
-    span.rounded_up().to_string()
 }

@@ -11,8 +11,6 @@ use laststream_base::ports;
 pub const PROXIES: [&str; 2] = [ISTIO_PROXY, ENVOY_GATEWAYS];
 pub const ISTIO_PROXY: &str = "istio-proxy";
 const ENVOY_GATEWAYS: &str = "envoy";
-/// The port on which Istio's agent serves Envoy's statistics.
-const ISTIO_STATS: u16 = 15020;
 /// The port on which Envoy Gateway's proxies serve their statistics.
 const ENVOY_GATEWAY_STATS: u16 = 19001;
 /// The annotation that names another port for the statistics.
@@ -76,7 +74,7 @@ impl PodFacts {
         let is_envoy_gateway =
             labels.is_some_and(|labels| labels.contains_key(OWNED_BY_ENVOY_GATEWAY));
         let proxy = spec.and_then(|spec| proxy_of(spec, is_envoy_gateway));
-        let stats = if is_envoy_gateway { ENVOY_GATEWAY_STATS } else { ISTIO_STATS };
+        let stats = if is_envoy_gateway { ENVOY_GATEWAY_STATS } else { ports::ISTIO_AGENT };
         let annotation = |name: &str| meta.annotations.as_ref()?.get(name);
         let annotated = |name: &str| annotation(name)?.parse().ok();
         Self {
@@ -188,7 +186,7 @@ mod tests {
         let mut bare = pod.clone();
         bare.metadata.annotations = None;
         assert_eq!(PodFacts::of(&bare, Ports::default()).stats_port, ENVOY_GATEWAY_STATS);
-        assert_eq!(PodFacts::of(&Pod::default(), Ports::default()).stats_port, ISTIO_STATS);
+        assert_eq!(PodFacts::of(&Pod::default(), Ports::default()).stats_port, ports::ISTIO_AGENT);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use laststream_base::env_vars::{LASTSTREAM_SECRET, Lookup};
 use laststream_filter::config::wire::SHORTEST_SECRET;
 use laststream_gate::{self as gate, Secret};
-use laststream_policy::file::{Engine, Finish, GateSecret, WebsocketRoute, Websockets};
+use laststream_policy::file::{
+    Begin, Engine, Finish, GateSecret, Starts, WebsocketRoute, Websockets,
+};
 use laststream_policy::placement::Placement;
 use laststream_policy::{self as policy, Overrides, Policy, PolicyError, PolicyProblem};
 
@@ -52,6 +54,11 @@ pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
     }
     policy.file.gate.secret =
         has_secret.then(|| GateSecret::Environment(LASTSTREAM_SECRET.to_owned()));
+    if policy.starts == Starts::Agent {
+        policy.starts = Starts::Hook;
+        policy.begin = Begin::DrainListeners;
+        policy.finish = Finish::Nothing;
+    }
     if policy.finish == Finish::DrainAgent {
         policy.finish = Finish::Nothing;
     }
@@ -98,6 +105,7 @@ mod tests {
             "module: oci://h/r:floating\n",
             "placement: {sidecar: {native: true}}\nnamespace: shop\ndrain: {agent: 3s, \
                 wait_for_app: {cluster: app}}\n",
+            "drain: {starts: agent, longest_request: 60s}\n",
             "placement: {waypoint: {gateway: w}}\n",
             "placement: {envoy_gateway: {gateway: w}}\n",
             "placement: {envoy: {app: 127.0.0.1:1}}\ndrain: {finish: quit}\n",

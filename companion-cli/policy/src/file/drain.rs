@@ -1,7 +1,7 @@
 //! The section `drain`: how a drain goes, and how long it may take.
 
 pub use laststream_filter::config::wire::{
-    App, BeginCall as Begin, Finish, LongLivedPolicy as LongLived,
+    App, BeginCall as Begin, Finish, LongLivedPolicy as LongLived, Starts,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -30,8 +30,12 @@ pub struct Drain {
     /// Envoy Gateway, whose own manager takes that.
     pub delay: Option<TimeSpan>,
     /// How long Istio's agent drains after SIGTERM when the deadline was reached: its
-    /// `terminationDrainDuration`, by default 5s.
+    /// `terminationDrainDuration`, by default 5s. With `starts: agent` that follows from the
+    /// deadline.
     pub agent: Option<TimeSpan>,
+    /// What starts the drain, by default `hook`. `agent` needs no stop hook: for gateways and
+    /// classic sidecars of Istio 1.21 and newer, without a Job.
+    pub starts: Option<Starts>,
     /// How clients are told to leave, by default `drain_listeners`, and `fail_health_checks` for
     /// Envoy Gateway, as its own manager does.
     pub begin: Option<Begin>,

@@ -5,7 +5,7 @@ use laststream_filter::config::wire::{Admin, Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::facts::{ClientAddress, Controller, Facts, GateModule, GateParts, Place};
+use super::facts::{ClientAddress, Controller, Facts, GateModule, GateParts, NO_AGENT, Place};
 use crate::checker::Checker;
 use crate::file::gate::GateSecret;
 use crate::sizing::UsualDrain;
@@ -79,6 +79,7 @@ impl Place for EnvoyGateway {
             gate_module: GateModule::Mounted(NOT_FETCHED),
             admin: Admin { ignore: IGNORED.map(String::from).into(), ..Admin::default() },
             drain: UsualDrain::ENVOY_GATEWAY,
+            starts: Err(NO_AGENT),
             takes_sds: true,
             no_forwarded_proto: None,
             no_nlb: None,

@@ -3,7 +3,7 @@
 use laststream_filter::config::wire::{Admin, Scope};
 
 use crate::checker::Checker;
-use crate::file::drain::Drain;
+use crate::file::drain::{Drain, Starts};
 use crate::file::gate::Gate;
 use crate::sizing::UsualDrain;
 use laststream_base::ports;
@@ -54,6 +54,8 @@ pub struct Facts<'p> {
     /// How the gate reaches Envoy's admin interface.
     pub admin: Admin,
     pub(crate) drain: UsualDrain,
+    /// What starts a drain unless the policy says so, or why Istio's agent cannot.
+    pub(crate) starts: Result<Starts, &'static str>,
     /// Whether the operator can put a file with a secret into the pod, and write the hook.
     pub(crate) takes_sds: bool,
     pub(crate) no_forwarded_proto: Option<&'static str>,
@@ -115,6 +117,8 @@ pub(crate) enum ClientAddress {
     Xff(&'static str),
     Header,
 }
+
+pub(super) const NO_AGENT: &str = "`agent` is Istio's, which is not here: write `hook`";
 
 pub(super) const KEEPS_REMOTE_ADDRESS: &str = "an Istio gateway has `use_remote_address: true`, \
     which no EnvoyFilter can merge away, and Envoy then refuses the listener. Take it out; \

@@ -10,6 +10,7 @@ use super::facts::{
     ClientAddress, Controller, Facts, GateModule, GateParts, KEEPS_REMOTE_ADDRESS, Place,
 };
 use crate::checker::Checker;
+use crate::file::Starts;
 use crate::sizing::UsualDrain;
 
 /// An Istio gateway with its own Deployment, from Istio's chart for example.
@@ -41,6 +42,7 @@ impl Place for Gateways {
             gate_module: GateModule::Fetched,
             admin: Admin::default(),
             drain: UsualDrain::ISTIO,
+            starts: Ok(Starts::Hook),
             takes_sds: true,
             no_forwarded_proto: None,
             no_nlb: None,

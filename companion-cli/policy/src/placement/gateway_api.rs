@@ -11,6 +11,7 @@ use super::facts::{
     ClientAddress, Controller, Facts, GateModule, GateParts, KEEPS_REMOTE_ADDRESS, Place,
 };
 use crate::checker::Checker;
+use crate::file::Starts;
 use crate::sizing::UsualDrain;
 use laststream_base::classes::{AGENTGATEWAYS, WAYPOINTS};
 
@@ -67,6 +68,7 @@ impl Place for GatewayApi {
             gate_module: GateModule::Fetched,
             admin: Admin::default(),
             drain: UsualDrain::ISTIO,
+            starts: Ok(Starts::Hook),
             takes_sds: false,
             no_forwarded_proto: None,
             no_nlb: None,

@@ -6,7 +6,7 @@ use laststream_filter::config::wire::{Admin, Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::facts::{ClientAddress, Controller, Facts, GateModule, GateParts, Place};
+use super::facts::{ClientAddress, Controller, Facts, GateModule, GateParts, NO_AGENT, Place};
 use crate::checker::Checker;
 use crate::sizing::UsualDrain;
 
@@ -66,6 +66,7 @@ impl Place for PlainEnvoy {
             gate_module: GateModule::Fetched,
             admin: Admin { cluster: ADMIN_CLUSTER.into(), ..Admin::default() },
             drain: UsualDrain::ENVOY,
+            starts: Err(NO_AGENT),
             takes_sds: true,
             no_forwarded_proto: None,
             no_nlb: None,

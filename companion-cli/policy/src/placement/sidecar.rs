@@ -10,6 +10,7 @@ use super::facts::{
     BEHIND_A_GATEWAY, ClientAddress, Controller, Facts, GateModule, GateParts, Place,
 };
 use crate::checker::Checker;
+use crate::file::Starts;
 use crate::sizing::UsualDrain;
 
 /// Istio sidecars.
@@ -88,6 +89,7 @@ impl Place for Sidecars {
             gate_module: GateModule::Fetched,
             admin: Admin::default(),
             drain: UsualDrain::ISTIO,
+            starts: if self.is_native() { Err(DRAINED) } else { Ok(Starts::Hook) },
             takes_sds: true,
             no_forwarded_proto: (!has_inbound).then_some(NO_INBOUND),
             no_nlb: Some(REDIRECTED),
@@ -106,6 +108,10 @@ const NO_INBOUND: &str = "is about requests to the app, which `placement.sidecar
 /// Redirection by iptables also replaces the local address.
 const REDIRECTED: &str = "`nlb` does not work at a sidecar: its connections are redirected, so the \
     app's own port would pass for the load balancer's. Restore the header at the gateway";
+
+/// Why no gate can wait for SIGTERM in a native sidecar.
+const DRAINED: &str = "`agent` does not work in native sidecars: Istio's own hook has drained the \
+    agent, which then ends Envoy at SIGTERM at once. Write `hook`";
 
 const CLASSIC: &str = "placement.sidecar.native: is not written, so `false` is assumed. Istio 1.27 \
     and newer inject native sidecars by default (`kubectl get pod POD --output \

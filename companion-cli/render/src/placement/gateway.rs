@@ -3,7 +3,7 @@
 use super::facts::{Facts, Form, Leaves, Listeners, NO_PLUGIN_GATE, OwnPod, PodFile};
 use crate::deployment::Deployment;
 use crate::files::other;
-use crate::hook::{self, pod_with_grace};
+use crate::hook::{self, grace_without_hook, pod_with_grace};
 use crate::image_volume::{UPDATE, WHERE, WHY_SECRET, pull_secrets};
 use crate::kind::{HookPlace, misplaced};
 use crate::lifecycle;
@@ -54,9 +54,11 @@ impl OwnPod for Gateways {
         }
     }
 
-    fn proxy_config(&self, _: &Policy, annotations: Map) -> PodFile {
-        let about = [format!("{START} Values for Istio's gateway chart."), REPLACES.to_owned()];
-        Ok(other("proxy-config.yaml", &about, Map::of("podAnnotations", annotations)))
+    fn proxy_config(&self, policy: &Policy, annotations: Map) -> PodFile {
+        const FILE: &str = "proxy-config.yaml";
+        let about = [how_to_upgrade(FILE), START.to_owned(), REPLACES.to_owned()];
+        let values = grace_without_hook(policy).with("podAnnotations", annotations);
+        Ok(other(FILE, &about, values))
     }
 
     fn image_volume(&self, policy: &Policy, volumes: &[Volume]) -> PodFile {

@@ -23,8 +23,8 @@ pub(super) fn facts(place: &GatewayApi) -> Facts<'_> {
         overlay: Some(specs.collect()),
         pod: Err(NoOwnPod {
             lifecycle: PolicyProblem::new("placement.gateway_api", NO_CHART),
-            proxy_config: "is a Gateway of the Gateway API: `render overlay` writes its \
-                annotations",
+            proxy_config: "is a Gateway of the Gateway API, whose pods need more than annotations: \
+                `render overlay` writes all of it",
             image_volume: "is a Gateway of the Gateway API: `render overlay` writes its volume",
         }),
         hook: None,

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::facts::{Facts, Form, Leaves, Listeners, NO_PLUGIN_GATE, OwnPod, PodFile};
 use crate::deployment::Deployment;
 use crate::files::other;
+use crate::hook::grace_without_hook;
 use crate::image_volume::{UPDATE, WHERE, WHY_SECRET, pull_secrets};
 use crate::kind::{HookPlace, misplaced};
 use crate::lifecycle;
@@ -53,7 +54,8 @@ impl OwnPod for Sidecars {
         let deployment = deployment(self, policy);
         let how = deployment.how_to_patch("proxy-config.yaml");
         let about = [format!("{START} {how}."), REPLACES.to_owned()];
-        let template = Map::of("metadata", Map::of("annotations", annotations));
+        let template = Map::of("metadata", Map::of("annotations", annotations))
+            .with_some("spec", unless_empty(grace_without_hook(policy)));
         Ok(other("proxy-config.yaml", &about, deployment.patch(template)))
     }
 
