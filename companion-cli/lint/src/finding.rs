@@ -4,6 +4,7 @@
 use super::inputs::Inputs;
 use super::live::ClusterObject;
 use super::node::Node;
+use super::template::variable;
 use laststream_base::yaml::tree::Position;
 use serde::Serialize;
 
@@ -90,14 +91,26 @@ pub(super) struct Findings<'g> {
     rule: &'static Rule,
     inputs: &'g Inputs,
     pub(super) list: Vec<Finding>,
+    /// The values of which nothing is known yet, because they are filled in later.
+    pub(super) skipped: Vec<Node<'g>>,
 }
 
 impl<'g> Findings<'g> {
     pub(super) fn new(rule: &'static Rule, inputs: &'g Inputs) -> Self {
-        Self { rule, inputs, list: Vec::new() }
+        Self { rule, inputs, list: Vec::new(), skipped: Vec::new() }
     }
 
+    /// A finding at a node, unless that is a value that is filled in later.
     pub(super) fn at(&mut self, node: Node<'g>, message: impl Into<String>) {
+        if node.text().is_some_and(|text| variable(text).is_some()) {
+            self.skipped.push(node);
+        } else {
+            self.surely_at(node, message);
+        }
+    }
+
+    /// A finding that hangs on no value that is filled in later.
+    pub(super) fn surely_at(&mut self, node: Node<'g>, message: impl Into<String>) {
         if self.list.len() > MOST {
             return; // before a position and path are computed
         }
@@ -109,7 +122,7 @@ impl<'g> Findings<'g> {
     pub(super) fn in_text(&mut self, node: Node<'g>, part: &str, message: impl Into<String>) {
         match node.position_of(part) {
             Some(place) => self.push(node, place, node.path(), message.into()),
-            None => self.at(node, message),
+            None => self.surely_at(node, message),
         }
     }
 

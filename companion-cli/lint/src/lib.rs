@@ -88,12 +88,14 @@ fn judged(inputs: &Inputs, usual: impl Iterator<Item = &'static Rule>) -> Vec<Fi
 }
 
 fn findings_of(inputs: &Inputs, rules: impl Iterator<Item = &'static Rule>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let (mut findings, mut skipped) = (Vec::new(), Vec::new());
     for rule in rules.filter(|rule| !inputs.assume.ignored.contains(&rule.code)) {
         let mut found = finding::Findings::new(rule, inputs);
         rule.checks.iter().for_each(|check| check(inputs, &mut found));
         findings.append(&mut found.list);
+        skipped.append(&mut found.skipped);
     }
+    findings.extend(rules::files::filled_in_later(inputs, skipped));
     ignore::apply(inputs, &mut findings);
     leave_out_explained(&mut findings);
     findings.sort_by(|one, two| key(one).cmp(&key(two)));

@@ -4,6 +4,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::plain::Meaning;
+use super::template::variable;
 use super::texts::{Texts, number};
 use laststream_base::time_span::milliseconds;
 use laststream_base::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
@@ -202,6 +203,17 @@ impl<'g> Node<'g> {
             None => self.field(name).into_iter().collect(),
         };
         names.split('|').flat_map(of).collect()
+    }
+
+    /// The first variable in a scalar, or below a map or list, that is filled in later.
+    pub(super) fn variable(self) -> Option<&'g str> {
+        match self.text() {
+            Some(text) => variable(text),
+            None if self.is_alias() => None,
+            None => {
+                self.entries().map(|(_, value)| value).chain(self.items()).find_map(Self::variable)
+            }
+        }
     }
 
     /// Whether Kubernetes reads null, an empty map or an empty list.

@@ -2,6 +2,7 @@
 
 use super::index::{Index, Place};
 use super::node::Node;
+use super::template::variable;
 use super::texts::Texts;
 
 /// The namespace whose resources apply to the whole mesh, unless it was renamed.
@@ -32,9 +33,9 @@ impl<'g> Object<'g> {
         self.node.text_of("metadata.name").unwrap_or_default()
     }
 
-    /// The namespace; none if the manifest leaves it to `kubectl -n` or kustomize.
+    /// The namespace; none if the manifest leaves it to `kubectl -n`, kustomize or a variable.
     pub(super) fn namespace(self) -> Option<&'g str> {
-        self.node.text_of("metadata.namespace")
+        self.node.text_of("metadata.namespace").filter(|name| variable(name).is_none())
     }
 
     /// The revision of Istio that reads the object; none if the object names none.

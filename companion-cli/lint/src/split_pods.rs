@@ -47,7 +47,8 @@ impl<'g> SplitPods<'g> {
     }
 
     pub(super) fn grace_seconds(&self, pod: Pod<'g>) -> u64 {
-        self.grace(pod).and_then(Node::number).unwrap_or(DEFAULT_GRACE)
+        // A value that is filled in later is long enough.
+        self.grace(pod).map_or(DEFAULT_GRACE, |node| node.number().unwrap_or(u64::MAX))
     }
 
     pub(super) fn of_object(&self, object: Object<'g>) -> impl Iterator<Item = Pod<'g>> {

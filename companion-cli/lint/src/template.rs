@@ -1,7 +1,29 @@
-//! Templates of Helm, which are no manifests: the whole file is left out, because what is left of
-//! it without its values would be judged wrongly.
+//! What is not written yet: templates of Helm, which are no manifests (the whole file is left out,
+//! because what is left of it without its values would be judged wrongly), and values that Flux,
+//! Argo CD or kubelet fills in.
 
 use laststream_base::yaml::tree::{Kind, Slip, Tree};
+
+/// The first variable in a value that is filled in later: `${NAME}`, `$(NAME)` or `{{ … }}`.
+pub(super) fn variable(text: &str) -> Option<&str> {
+    let is_name = |name: &str| {
+        let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        !name.is_empty() && name.bytes().all(is_inner) && !name.as_bytes()[0].is_ascii_digit()
+    };
+    let is_variable = |open: &str, inner: &str| match open {
+        "${" => is_name(inner.split([':', '=', '-', '?', '/', '%', '#']).next().unwrap_or(inner)),
+        "$(" => is_name(inner),
+        _ => true,
+    };
+    [("${", "}"), ("$(", ")"), ("{{", "}}")].into_iter().find_map(|(open, close)| {
+        let start = text.find(open)?;
+        let inner = text.get(start + open.len()..)?;
+        let end = inner
+            .find(close)
+            .filter(|end| inner.get(..*end).is_some_and(|i| is_variable(open, i)))?;
+        text.get(start..start + open.len() + end + close.len())
+    })
+}
 
 /// A template has no nodes, and one error.
 pub(super) fn left_out(text: &str, tree: Tree) -> Tree {

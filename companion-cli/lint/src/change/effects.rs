@@ -10,6 +10,7 @@ use super::reached::ENVOY_GATEWAY;
 use super::waypoints;
 use crate::envoy_filter::patch_of;
 use crate::node::Node;
+use crate::objects::named;
 
 /// The fields of a WasmPlugin, or of `wasm` in a TrafficExtension, that are only in the Wasm
 /// filter's configuration, which Envoy gets by discovery.
@@ -45,7 +46,7 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
         "TrafficExtension" => whole(traffic_extension(pair)),
         "Gateway" if is_istio && only_plain_hosts_differ(pair) => whole(Effect::NothingDrains),
         "Gateway" | "Sidecar" if is_istio => whole(Effect::Listeners),
-        "Gateway" if pair.differs("spec.listeners") => whole(Effect::Listeners),
+        "Gateway" => gateway_listeners(pair).map(whole).unwrap_or_default(),
         "ServiceEntry" => ports(pair, fields_of_service_entry(pair)),
         "Service" => ports(pair, &["ports"]),
         "VirtualService" => virtual_service(pair),
@@ -61,17 +62,43 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
 /// Whether a Gateway differs only in hosts of servers without TLS. Those hosts are virtual hosts in
 /// routes, not part of a listener.
 fn only_plain_hosts_differ(pair: &Pair<'_>) -> bool {
-    let [old, new] = pair.field("spec.servers");
-    let (Some(old), Some(new)) = (old, new) else { return false };
-    let fields = |server: Node<'_>| server.entries().count();
-    let is_alike = |(old, new): (Node<'_>, Node<'_>)| {
-        let same_but_hosts = fields(old) == fields(new)
-            && old.entries().all(|(key, value)| key == "hosts" || same(Some(value), new.get(key)));
-        same(Some(old), Some(new)) || same_but_hosts && old.get("tls").is_none()
-    };
     !pair.differs("spec.selector")
-        && old.items().count() == new.items().count()
-        && old.items().zip(new.items()).all(is_alike)
+        && items_are_alike(pair.field("spec.servers"), |key, server| {
+            key == "hosts" && server.get("tls").is_none()
+        })
+}
+
+/// Whether two lists have the same items, but for the fields that are left out.
+fn items_are_alike<'g>(
+    lists: [Option<Node<'g>>; 2],
+    is_left_out: impl Fn(&str, Node<'g>) -> bool,
+) -> bool {
+    let [Some(old), Some(new)] = lists else { return false };
+    let has_all = |one: Node<'g>, other: Node<'g>| {
+        one.entries().all(|(key, value)| is_left_out(key, one) || same(Some(value), other.get(key)))
+    };
+    old.items().count() == new.items().count()
+        && old.items().zip(new.items()).all(|(old, new)| has_all(old, new) && has_all(new, old))
+}
+
+/// The effect of changed listeners of a Gateway of the Gateway API; none at a controller that is
+/// neither Istio nor Envoy Gateway. Which routes a listener allows is not in Envoy.
+fn gateway_listeners(pair: &Pair<'_>) -> Option<Effect> {
+    if !pair.differs("spec.listeners") {
+        return None;
+    }
+    if items_are_alike(pair.field("spec.listeners"), |key, _| key == "allowedRoutes") {
+        return Some(Effect::NothingDrains);
+    }
+    let (texts, class) = (pair.latest.node.texts, pair.latest.gateway_class());
+    let controllers = named(texts, "GatewayClass", class);
+    let mut controllers =
+        controllers.filter_map(|object| object.node.text_of("spec.controllerName"));
+    match controllers.next() {
+        Some(name) if name.starts_with(ENVOY_GATEWAY) => Some(Effect::GatewayFilters),
+        Some(name) if !name.starts_with("istio.io/") => None,
+        _ => Some(Effect::Listeners),
+    }
 }
 
 /// The patches that are new, changed or removed, and those whose position among the unchanged ones

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::pairs::Pair;
+use super::pairs::{Pair, same};
 use super::part::{Effect, EffectAt};
 use crate::node::Node;
 use crate::objects::{Object, of_kind};
@@ -47,18 +47,38 @@ fn of_field<'g>(pair: &Pair<'g>, field: &str, is_moved: bool) -> Option<EffectAt
         rows.find(|(.., fields)| fields.split(' ').any(|own| own == name))
     };
     let (_, effect, _) = *known(field).or_else(|| known("*"))?;
-    if !is_moved && !pair.differs(&path) {
+    // An empty map turns a feature on; null and an empty list do not.
+    let has_part = |node: &Node<'g>| node.is_map() || !node.is_empty();
+    let [old, new] = [old.filter(has_part), new.filter(has_part)];
+    if !is_moved && same(old, new) {
         return None;
     }
-    let is_there_before_and_after = !is_moved && old.is_some() && new.is_some();
+    let kinds = |list: Option<Node<'g>>| list.into_iter().flat_map(Node::items);
+    let kinds = |list| kinds(list).filter_map(|item| item.text_of("type")).collect::<BTreeSet<_>>();
+    // One filter for each type of `compression`.
+    let has_same_filters = kinds(old) == kinds(new) || !field.starts_with("compress");
+    let is_there_before_and_after = !is_moved && old.is_some() && new.is_some() && has_same_filters;
     let effect = match effect {
         Effect::FirstFilter if is_there_before_and_after => Effect::NothingDrains,
         Effect::GatewayFilters if field == "telemetry" && only_metrics_differ(pair) => {
             Effect::PodsReplaced
         }
+        Effect::PodsReplaced if field == "provider" && !pods_differ(pair) => Effect::NothingDrains,
         effect => effect,
     };
     Some((effect, new.or(old)?, format!("`{field}` of {}", pair.words())))
+}
+
+/// Whether a change of `provider` is a change of its pods.
+fn pods_differ(pair: &Pair<'_>) -> bool {
+    const PROVIDER: &str = "spec.provider.kubernetes";
+    let differing = |path: &str, others: &[&str]| {
+        let mut keys = pair.keys(path).into_iter().filter(|key| !others.contains(key));
+        keys.any(|key| pair.differs(&format!("{path}.{key}")))
+    };
+    differing("spec.provider", &["kubernetes"])
+        || differing(PROVIDER, &["envoyDeployment", "envoyHpa", "envoyPDB", "envoyService"])
+        || differing(&format!("{PROVIDER}.envoyDeployment"), &["replicas"])
 }
 
 /// Statistics are in the bootstrap, logs and traces in listeners.

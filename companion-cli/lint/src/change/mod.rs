@@ -17,7 +17,7 @@ use laststream_base::time_span::TimeSpan;
 pub(crate) use pairs::same;
 pub(super) use part::Effect;
 use part::Part;
-use reached::{ENVOY_GATEWAY, Reached};
+use reached::Reached;
 pub use running::{ProxyRole, ProxyStreams, RunningProxy};
 
 /// The drain time of Envoy Gateway's proxies without a `drainTimeout`.
@@ -30,14 +30,13 @@ fn parts(inputs: &Inputs) -> (Vec<Part>, Vec<Reached>) {
     let (mut parts, mut all_reached) = (Vec::new(), Vec::new());
     for pair in pairs::changed(inputs) {
         let object = pair.latest;
-        let is_of_envoy_gateway = object.group() == ENVOY_GATEWAY;
         for (effect, node, what) in effects::of(&pair) {
             let mut reached = Reached::of(object, effect, node, inputs);
             let named = reached.describe(node, inputs);
             let on_waypoints = if effect == Effect::WaypointRoutes { ON_WAYPOINTS } else { "" };
             let time = if !effect.replaces() {
                 String::new()
-            } else if is_of_envoy_gateway || effect == Effect::FirstFilter {
+            } else if matches!(effect, Effect::GatewayFilters | Effect::FirstFilter) {
                 proxies::time_at_envoy_gateway(inputs)
             } else {
                 reached.proxies.time_left(inputs)

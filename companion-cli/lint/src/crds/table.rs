@@ -156,8 +156,8 @@ pub struct Definitions(Vec<Definition>);
 pub(super) enum Lookup {
     /// The group belongs to another project.
     UnknownGroup,
-    /// The group has no such kind; the kinds that it has.
-    UnknownKind(Vec<String>),
+    /// The group has no such kind in this release; the kinds that it has.
+    UnknownKind(Vec<String>, &'static str),
     /// The kind is not served in this version; the versions that are.
     UnknownVersion(Vec<String>),
     Found(Box<Definition>),
@@ -192,7 +192,9 @@ impl Definitions {
         }
         let of_kind: Vec<_> = lines.iter().filter(|line| line[1] == kind).collect();
         if of_kind.is_empty() {
-            return Lookup::UnknownKind(lines.iter().map(|line| line[1].to_owned()).collect());
+            let release = lines.iter().filter_map(|line| line[3].rsplit(',').next()).max();
+            let kinds = lines.iter().map(|line| line[1].to_owned()).collect();
+            return Lookup::UnknownKind(kinds, release.unwrap_or_default());
         }
         // Only the schema in use is parsed.
         let is_served = |line: &&&[&str; 5]| line[2].split(',').any(|served| served == version);
@@ -329,7 +331,7 @@ spec:
         assert_ne!(newest.schema, old.schema);
         let Lookup::Found(oldest) = find("EnvoyFilter", Some((1, 2))) else { panic!() };
         assert_eq!(oldest, old, "older than the table: the oldest schema");
-        assert!(matches!(find("EnvoyFliter", None), Lookup::UnknownKind(_)));
+        assert!(matches!(find("EnvoyFliter", None), Lookup::UnknownKind(..)));
         let find = |version| {
             Definitions::default().find(("networking.istio.io", version), "EnvoyFilter", None)
         };

@@ -149,9 +149,9 @@ impl Validators {
         let compiled = match assume.crds.find((group, version), kind, assume.istio) {
             Lookup::UnknownGroup => Ok(None),
             Lookup::Found(known) => Ok(Compiled::of(*known)),
-            Lookup::UnknownKind(kinds) => {
+            Lookup::UnknownKind(kinds, release) => {
                 let near = nearest(kind, kinds.iter().map(String::as_str));
-                Err(("kind", format!("`{group}` has no kind `{kind}`{near}")))
+                Err(("kind", format!("`{group}` has no kind `{kind}` in {release}{near}")))
             }
             Lookup::UnknownVersion(served) => {
                 let served = served.join("` or `");

@@ -27,10 +27,22 @@ const FORMER_HOSTS: [&str; 3] =
 
 pub(super) fn former_hosts<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (node, text) in inputs.scalars().filter(|(_, text)| !text.contains('\n')) {
-        if let Some(host) = FORMER_HOSTS.iter().find(|host| text.contains(**host)) {
-            findings.at(node, format!("`{host}` ends in December 2026"));
+        let host = FORMER_HOSTS.iter().find(|host| text.contains(**host));
+        if let Some(host) = host.filter(|_| !is_replaced(node) && !is_of_list_of_hosts(node)) {
+            findings.surely_at(node, format!("`{host}` ends in December 2026"));
         }
     }
+}
+
+/// Whether a kustomization writes another name in the place of this one.
+fn is_replaced(name: Node<'_>) -> bool {
+    name.key_text() == Some("name") && name.parent().is_some_and(|at| at.get("newName").is_some())
+}
+
+/// Whether a policy lists the address among registries that it allows.
+fn is_of_list_of_hosts(node: Node<'_>) -> bool {
+    let list = node.parent().filter(|parent| parent.is_list()).and_then(Node::key_text);
+    list.is_some_and(|key| ["llow", "rust", "egistr"].iter().any(|part| key.contains(part)))
 }
 
 const OCI: &str = "oci://";

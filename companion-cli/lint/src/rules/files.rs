@@ -1,6 +1,6 @@
 //! LS001 to LS005: files that cannot be read, or are not read as they look.
 
-use crate::finding::{Checks, Findings, Rule, is_in_secret, is_secret};
+use crate::finding::{Checks, Finding, Findings, Rule, is_in_secret, is_secret};
 use crate::inputs::Inputs;
 use crate::node::{Node, is_string_value};
 use crate::objects::{Object, object_of};
@@ -13,7 +13,34 @@ pub(super) const CHECKS: Checks = &[
     ("LS003", word_for_text),
     ("LS004", inflated),
     ("LS005", unknown_ignored),
+    (FILLED_IN, |_, _| {}), // made of what the other rules have skipped
 ];
+
+const FILLED_IN: &str = "LS010";
+
+/// The finding about all values that the rules have skipped.
+pub(crate) fn filled_in_later<'g>(
+    inputs: &'g Inputs,
+    mut skipped: Vec<Node<'g>>,
+) -> Option<Finding> {
+    skipped.sort_by_key(|node| (node.tree, node.id));
+    skipped.dedup();
+    let first = *skipped.first()?;
+    let rule = super::rules().find(|rule| rule.code == FILLED_IN)?;
+    if inputs.assume.ignored.contains(&FILLED_IN) {
+        return None;
+    }
+    let variable = first.variable().unwrap_or_default();
+    let message = match skipped.len() {
+        1 => format!("`{variable}` is not known yet, so 1 value was not judged"),
+        count => {
+            format!("`{variable}` and others are not known yet, so {count} values were not judged")
+        }
+    };
+    let mut findings = Findings::new(rule, inputs);
+    findings.surely_at(first, message);
+    findings.list.pop()
+}
 
 /// Whether a finding of this rule means that objects of the file are missing.
 pub(super) fn hides_objects(rule: &Rule) -> bool {
@@ -128,8 +155,12 @@ fn text_places<'g>(inputs: &'g Inputs) -> Vec<Node<'g>> {
     places.extend(
         inputs.keyed("env").flat_map(Node::items).filter_map(|variable| variable.get("value")),
     );
-    let in_patch =
-        |node: &Node<'_>| node.upwards().any(|above| above.key_text() == Some("configPatches"));
+    // `name` of a socket option is a number.
+    let in_patch = |node: &Node<'_>| {
+        let mut keys = node.upwards().filter_map(Node::key_text);
+        keys.any(|key| key == "configPatches")
+            && node.upwards().all(|above| above.key_text() != Some("socket_options"))
+    };
     places.extend(TEXTS.iter().flat_map(|key| inputs.keyed(key)).filter(in_patch));
     places
         .extend(inputs.keyed("value").filter(|value| value.parent().is_some_and(is_string_value)));
@@ -150,8 +181,12 @@ fn is_of_kubernetes(object: Object<'_>) -> bool {
 /// Whether a node is in an object that is not a CRD or for istioctl. In Helm values, templates turn
 /// words into texts; in CRDs, these keys are fields of a schema; istioctl makes texts of them.
 fn in_object(node: Node<'_>) -> bool {
-    object_of(node)
-        .is_some_and(|object| !["CustomResourceDefinition", "IstioOperator"].contains(&object.kind))
+    let in_values = || node.upwards().any(|up| up.has_keys(&["values", "spec"]));
+    object_of(node).is_some_and(|object| match object.kind {
+        "CustomResourceDefinition" | "IstioOperator" => false,
+        "HelmRelease" => !in_values(),
+        _ => true,
+    })
 }
 
 fn inflated<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

@@ -115,18 +115,21 @@ fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let parts = SplitPods::of(inputs);
     for node in settings(inputs, &[MINIMUM, DURATION]) {
         let Some(time) = node.millis() else { continue };
-        let is_short = |(_, grace): &(String, u64)| grace.saturating_mul(1000) <= time;
-        if let Some((pod, grace)) = concerned(inputs, &parts, node).into_iter().find(is_short) {
+        let is_short = |(_, grace, _): &Concerned<'g>| grace.saturating_mul(1000) <= time;
+        let concerned = concerned(inputs, &parts, node);
+        if let Some((pod, grace, place)) = concerned.into_iter().find(is_short) {
             let time = time / 1000;
             let message = format!("the agent waits {time} s, and {pod} has {grace} s of grace");
-            findings.at(node, message);
+            findings.at(place, message);
         }
     }
 }
 
-/// The pods whose agents get a setting: their names as text for a message, and their grace periods
-/// in seconds.
-fn concerned<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, node: Node<'g>) -> Vec<(String, u64)> {
+/// A pod whose agent gets a setting: its name as text for a message, its grace period in seconds,
+/// and the place of a finding. That of a setting of the mesh is at the pod.
+type Concerned<'g> = (String, u64, Node<'g>);
+
+fn concerned<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, node: Node<'g>) -> Vec<Concerned<'g>> {
     let holder = node.outermost();
     let is_of_mesh = node.upwards().any(|node| node.key_text() == Some("defaultConfig"));
     let all: Vec<Pod<'g>> = match (pod_around(node), object_of(holder)) {
@@ -137,11 +140,14 @@ fn concerned<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, node: Node<'g>) -> V
             let selected = ProxySelector::of_plugin(object);
             pods(inputs).filter(|pod| selected.may_select(*pod)).collect()
         }
-        (None, Some(object)) if object.kind == "Service" => return grace_of_knative(object),
+        (None, Some(object)) if object.kind == "Service" => return grace_of_knative(object, node),
         (None, Some(object)) => parts.of_object(object).collect(),
         (None, None) => return grace_in_values(node),
     };
-    let with_grace = |pod: Pod<'g>| (format!("`{}`", pod.object.name()), parts.grace_seconds(pod));
+    let with_grace = |pod: Pod<'g>| {
+        let place = if is_of_mesh { pod.grace().unwrap_or(pod.spec) } else { node };
+        (format!("`{}`", pod.object.name()), parts.grace_seconds(pod), place)
+    };
     all.into_iter().filter(|pod| pod.has_proxy()).map(with_grace).collect()
 }
 
@@ -149,14 +155,14 @@ fn concerned<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, node: Node<'g>) -> V
 const CHARTS: [&str; 3] = ["HelmRelease", "Application", "ApplicationSet"];
 
 /// The grace period that a Service of Knative gives its pods: the time-out of their requests.
-fn grace_of_knative(service: Object<'_>) -> Vec<(String, u64)> {
+fn grace_of_knative<'g>(service: Object<'g>, node: Node<'g>) -> Vec<Concerned<'g>> {
     let seconds = service.node.fields("spec.template.spec.timeoutSeconds").and_then(Node::number);
-    seconds.map(|seconds| (format!("`{}`", service.name()), seconds)).into_iter().collect()
+    seconds.map(|seconds| (format!("`{}`", service.name()), seconds, node)).into_iter().collect()
 }
 
 /// The grace period that the values of a chart give its pod.
-fn grace_in_values(node: Node<'_>) -> Vec<(String, u64)> {
+fn grace_in_values(node: Node<'_>) -> Vec<Concerned<'_>> {
     let grace = node.outwards().find_map(|map| map.get("terminationGracePeriodSeconds"));
     let grace = grace.and_then(Node::number);
-    grace.map(|grace| ("the pod".to_owned(), grace)).into_iter().collect()
+    grace.map(|grace| ("the pod".to_owned(), grace, node)).into_iter().collect()
 }

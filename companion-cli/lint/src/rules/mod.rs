@@ -9,7 +9,7 @@ mod document;
 mod envoy_filter;
 mod envoy_gateway;
 mod fields;
-mod files;
+pub(super) mod files;
 mod gate;
 mod grace;
 mod hooks;

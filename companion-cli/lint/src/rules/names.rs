@@ -7,6 +7,7 @@ use laststream_base::ports;
 use crate::envoy_filter::{Patch, patches, patches_of};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
+use crate::listeners::is_connection_manager;
 use crate::node::Node;
 use crate::reach::ProxySelector;
 
@@ -76,13 +77,14 @@ fn nameless<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         |node: &Node<'g>| node.is_map() && node.text_of("name").is_none_or(str::is_empty);
     for patch in patches(inputs) {
         let kind = NAMED.iter().find(|(kind, _)| *kind == patch.apply_to());
-        let adds = !["MERGE", "REMOVE"].contains(&patch.operation());
+        let adds = !["MERGE", "MERGE_AND_REPLACE_LIST", "REMOVE"].contains(&patch.operation());
         let Some((_, word)) = kind.filter(|_| adds) else { continue };
         if let Some(value) = patch.value().filter(is_nameless) {
             findings.at(value, format!("the {word} that is added has no `name`"));
         }
     }
-    let lists = inputs.keyed_field("http_filters");
+    let is_of_envoy = |list: &Node<'g>| list.parent().is_some_and(is_connection_manager);
+    let lists = inputs.keyed_field("http_filters").filter(is_of_envoy);
     for filter in lists.flat_map(Node::items).filter(is_nameless) {
         findings.at(filter, "the HTTP filter has no `name`");
     }

@@ -12,5 +12,10 @@ pub(super) const CHECKS: Checks = &[
 ];
 
 fn report<'g>(fault: Fault, inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    inputs.violations(fault).for_each(|(node, message)| findings.at(node, message));
+    for (node, message) in inputs.violations(fault) {
+        match node.variable() {
+            Some(_) if fault != Fault::UnknownField => findings.skipped.push(node),
+            _ => findings.at(node, message),
+        }
+    }
 }

@@ -96,7 +96,8 @@ fn unknown(name: &str) -> Option<String> {
         .map(|near| format!("{package}.{near}"))
         .or_else(|| Some(format!("{}.{message}", packages.find(|near| nearly(near, package))?)))
         .or_else(|| OTHERS.iter().find(|known| nearly(known, name)).map(ToString::to_string));
-    match (proposal, beside.first()) {
+    let nearest = beside.iter().min_by_key(|known| strsim::damerau_levenshtein(known, message));
+    match (proposal, nearest) {
         (Some(meant), _) => Some(format!("there is no `{name}`: it is `{meant}`")),
         (None, Some(first)) => {
             Some(format!("`{package}` has no `{message}`: it has `{first}`, for example"))
@@ -105,13 +106,19 @@ fn unknown(name: &str) -> Option<String> {
     }
 }
 
-/// Whether a type is of an API that Envoy had. Istio's own types have such names, and so has the
-/// one that Gloo's Envoy adds.
+/// Types that Gloo's Envoy adds.
+const OF_GLOO: [&str; 3] = [
+    "envoy.api.v2.filter.http.FilterTransformations",
+    "envoy.config.filter.http.transformation.v2.",
+    "envoy.config.filter.http.aws_lambda.v2.",
+];
+
+/// Whether a type is of an API that Envoy had. Istio's own types have such names, too.
 fn is_old(name: &str) -> bool {
     OLD_TYPES.iter().any(|old| name.contains(old))
         && !name.contains(".v3.")
         && !name.starts_with("istio.")
-        && name != "envoy.api.v2.filter.http.FilterTransformations"
+        && !OF_GLOO.iter().any(|own| name.starts_with(own))
 }
 
 /// Whether two names differ by at most two typing errors.

@@ -4,7 +4,7 @@
 use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::modules::modules;
-use crate::rules::fields::{Maps, unknown_below};
+use crate::rules::fields::{self, Maps, unknown_below};
 
 /// The maps of a filter that are checked.
 const MAPS: Maps = &[
@@ -33,5 +33,12 @@ const MAPS: Maps = &[
 ];
 
 pub(super) fn unknown<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    modules(inputs).for_each(|module| unknown_below(module.plugin, MAPS, findings));
+    for module in modules(inputs) {
+        let beside = |key: &str| Some(format!("a Wasm filter has no field `{key}`"));
+        // Not in a TypedStruct, which has the filter in its `value`.
+        if module.typed.field("config") == Some(module.plugin) {
+            fields::unknown(module.typed, "@type config", findings, beside);
+        }
+        unknown_below(module.plugin, MAPS, findings);
+    }
 }

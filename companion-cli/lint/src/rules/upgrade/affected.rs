@@ -8,7 +8,7 @@ use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::modules::modules;
 use crate::node::Node;
-use crate::objects::{Object, beside, ip_detections, objects, of_kind};
+use crate::objects::{Object, beside, ip_detections, of_kind};
 use crate::pods::pods;
 use crate::upgrade::ISTIO;
 
@@ -44,13 +44,23 @@ pub(super) fn wasm_plugins<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) 
 }
 
 pub(super) fn old_versions<'g>(kinds: &[&str], inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for object in objects(inputs).filter(|object| kinds.contains(&object.kind)) {
-        let Some(version) = object.node.get("apiVersion") else { continue };
+    let of_kinds = kinds.iter().flat_map(|kind| of_kind(inputs, kind));
+    let old = of_kinds.filter_map(|object| {
+        let version = object.node.get("apiVersion")?;
         let text = version.text().unwrap_or_default();
-        if text.starts_with("gateway.networking.k8s.io/v1a") || text.ends_with("/v1beta1") {
-            let name = object.name();
-            findings.at(version, format!("`{name}` may be one that only older CRDs serve"));
-        }
+        let is_old =
+            text.starts_with("gateway.networking.k8s.io/v1a") || text.ends_with("/v1beta1");
+        is_old.then(|| (version, object.name()))
+    });
+    // A condition of the cluster, which holds for all of them or none.
+    let old: Vec<_> = old.collect();
+    if let Some((version, name)) = old.first() {
+        let more = match old.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        let message = format!("`{name}`{more} may be of a version that only older CRDs serve");
+        findings.at(*version, message);
     }
 }
 
@@ -151,6 +161,9 @@ pub(super) fn expressions_with_other_characters<'g>(
 }
 
 pub(super) fn lua<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    if inputs.keyed("enableLua").any(Node::is_true) {
+        return;
+    }
     let policies = of_kind(inputs, "EnvoyExtensionPolicy");
     for lua in policies.filter_map(|policy| policy.spec()?.get("lua")) {
         if lua.items().next().is_some() {
