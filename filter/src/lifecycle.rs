@@ -8,8 +8,11 @@ use laststream_drain::state::{Queue, StreamNumber};
 use laststream_drain::timing::FIRST_TICK;
 use slab::Slab;
 
+use crate::census::Counter;
+use crate::config::wire::Scope;
 use crate::config::{self, Refused, fault, wire};
 use crate::gate::Gate;
+use crate::gate::policy::Policy;
 use crate::host::{Control, Level};
 use crate::stream::{Plugin, Stream};
 
@@ -25,7 +28,22 @@ pub struct Root {
 #[derive(Debug)]
 enum Role {
     Stream(Rc<CountingRoot>),
-    Gate(Rc<RefCell<Gate>>),
+    Gate(Rc<RefCell<Gate>>, Option<Beat>),
+}
+
+/// The gate's own reply to a round of the census, where Envoy's count is the only one and there are
+/// no counters: it shows whether this worker stands still.
+#[derive(Debug)]
+struct Beat {
+    counter: Counter,
+    scope: Scope,
+}
+
+impl Beat {
+    fn new(policy: &Policy) -> Option<Self> {
+        let drain = &policy.drain;
+        drain.by_envoy.then(|| Self { counter: Counter::beat(), scope: drain.scopes[0] })
+    }
 }
 
 /// A counter, and its streams.
@@ -100,7 +118,7 @@ impl Root {
                     root.streams.borrow_mut().insert((id, Stream::new(Rc::clone(&root.plugin))));
                 Kind::Counted { id, key, root: Rc::clone(root) }
             }
-            Some(Role::Gate(gate)) => {
+            Some(Role::Gate(gate, _)) => {
                 Kind::GateRequest { id, gate: Rc::clone(gate), has_begun: false }
             }
             None => Kind::Ignored,
@@ -116,7 +134,12 @@ impl Root {
                 counter.enter_index(host, config.scope);
                 counter.on_tick(host, &mut |visit| root.visit(visit));
             }
-            Some(Role::Gate(gate)) => gate.borrow_mut().on_tick(host),
+            Some(Role::Gate(gate, beat)) => {
+                if let Some(Beat { counter, scope }) = beat {
+                    counter.enter_index(host, *scope);
+                }
+                gate.borrow_mut().on_tick(host)
+            }
             None => {}
         }
     }
@@ -127,7 +150,12 @@ impl Root {
             Some(Role::Stream(root)) => {
                 root.plugin.counter.reply_to_all(host, &mut |visit| root.visit(visit));
             }
-            Some(Role::Gate(gate)) => gate.borrow_mut().on_queue_ready(host, Queue(queue)),
+            Some(Role::Gate(gate, beat)) => {
+                if let Some(Beat { counter, .. }) = beat {
+                    counter.reply_to_all::<Stream>(host, &mut |_| {});
+                }
+                gate.borrow_mut().on_queue_ready(host, Queue(queue))
+            }
             None => {}
         }
     }
@@ -140,7 +168,7 @@ impl Root {
         num_headers: usize,
         body_size: usize,
     ) {
-        if let Some(Role::Gate(gate)) = &self.role {
+        if let Some(Role::Gate(gate, _)) = &self.role {
             gate.borrow_mut().on_http_call_response(host, call, num_headers, body_size);
         }
     }
@@ -151,7 +179,12 @@ impl Root {
         host.set_tick_period(0);
         match self.role.take() {
             Some(Role::Stream(root)) => root.plugin.counter.leave_index(host),
-            Some(Role::Gate(gate)) => gate.borrow_mut().on_delete(host),
+            Some(Role::Gate(gate, beat)) => {
+                if let Some(Beat { counter, .. }) = beat {
+                    counter.leave_index(host);
+                }
+                gate.borrow_mut().on_delete(host)
+            }
             None => {}
         }
     }
@@ -169,7 +202,10 @@ impl Role {
         }
         let summary = config.summary();
         let role = match config.gate {
-            Some(policy) => Self::Gate(Rc::new(RefCell::new(Gate::new(host, root, policy)?))),
+            Some(policy) => {
+                let beat = Beat::new(&policy);
+                Self::Gate(Rc::new(RefCell::new(Gate::new(host, root, policy)?)), beat)
+            }
             None => {
                 host.set_tick_period(FIRST_TICK.0 as u32);
                 let plugin = Rc::new(Plugin::new(host, config)?);

@@ -8,7 +8,7 @@ use core::fmt::Write as _;
 use laststream_drain::counts::{Endable, IndexEntry, LatchCheck, Order, Reply, Request};
 use laststream_drain::state::{
     Agent, AgentReplies, AgentReply, App, AppReply, EndProgress, Kinds, Lead, Millis, Moment,
-    Phase, QueryPacing, Queue, Record, RunningQuery, Scope, Shared, Step, Total,
+    Phase, QueryPacing, Queue, Record, Routes, RunningQuery, Scope, Shared, Step, Total,
 };
 use strum::VariantArray as _;
 
@@ -148,6 +148,7 @@ fields! {
     Total { at, requests }
     AppReply { asked_at, state }
     AgentReplies { reply, count, first, last }
+    Routes { let_pass, told_at, has_failed }
     Agent { has_answered, asked_at, is_asked, replies, drain }
     Lead { gate, until }
     EndProgress { began, last, ordered, stopped }
@@ -158,7 +159,8 @@ fields! {
         logged_at, force_reason
     }
     Shared {
-        pacing, ends, notify, app, total, sums_lack_streams, lead, evaluated_at, record, agent
+        pacing, ends, notify, app, total, sums_lack_streams, lead, evaluated_at, record, agent,
+        routes
     }
     IndexEntry { queue, scope, since, written_off }
     Order {

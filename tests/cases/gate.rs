@@ -8,6 +8,7 @@ mod agent;
 mod app;
 pub(crate) mod bench;
 mod bounded;
+mod by_envoy;
 mod commands;
 mod datagrams;
 pub(crate) mod deaths;
@@ -47,6 +48,7 @@ pub(crate) fn cases() -> Vec<Case> {
         agent::cases(),
         app::cases(),
         bounded::cases(),
+        by_envoy::cases(),
         commands::cases(),
         datagrams::cases(),
         deaths::cases(),

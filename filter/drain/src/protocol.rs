@@ -44,11 +44,13 @@ use crate::counts::{
 use crate::requests::words::{NOT_ALL, refusal_in_words, sentence};
 use crate::requests::{
     Answer, Call, Effect, Effects, EndStatus, Event, GateMetric, HeldSignal, LatchedSignal, Level,
-    Listings, Needs, Origin, Refusal, Schedule, SignalStep, StatsQuery, Status, View, Waiter,
-    Waiting, WaitsFor, step_of_held,
+    Listings, Needs, Origin, Refusal, Schedule, Shown, SignalStep, StatsQuery, Status, View,
+    Waiter, Waiting, WaitsFor, step_of_held,
 };
 use crate::state::timing::{EVALUATION_SLACK, LATCHED_FOR, REPLY_TIMEOUT};
-use crate::state::{Action, CountState, Millis, Moment, Phase, Policy, Shared, Step, StreamNumber};
+use crate::state::{
+    Action, CallEnd, CountState, Millis, Moment, Phase, Policy, Shared, Step, StreamNumber,
+};
 use crate::steps::{
     AppQuery, Apply, Callback, EndOrders, LeakWatch, end_orders, leaks, notify, report,
 };
@@ -131,9 +133,10 @@ impl Worker {
     fn decide(&mut self, event: Event, callback: &mut Callback<'_>) -> Option<View> {
         // A gate that has nothing to do asks nothing, even if a late reply arrives.
         let is_routine = matches!(event, Event::Message | Event::Tick);
-        let is_watch = matches!(event, Event::Tick | Event::CallEnded(Call::Agent { .. }, _));
+        let is_watch = event.is_watch();
         self.change_index(callback);
         self.begin_tick(&event, callback);
+        self.hear_of_routes(&event, callback);
         self.apply_to(callback).event(event);
         let is_serving = callback.shared.record.phase == Phase::Serving;
         if is_watch && is_serving && !self.schedule(callback).asks_on_ticks() {
@@ -178,6 +181,7 @@ impl Worker {
             callback.push(Effect::ExtendLatch);
         }
         self.apply_to(callback).ask_agent();
+        self.apply_to(callback).open_routes();
         let Some(every) = self.policy.evaluate_every.filter(|_| self.period.is_none()) else {
             return;
         };
@@ -235,6 +239,7 @@ impl Worker {
             reason,
             notify: notifies.then_some(shared.notify),
             agent: policy.watches_agent.then(|| shared.agent.state()),
+            routes_have_failed: policy.by_envoy && shared.routes.has_failed,
             ends: self.end_status(shared, facts),
             survey,
         };
@@ -298,14 +303,46 @@ impl Worker {
         if self.latched.is_some() || !can_query || is_in_use {
             return Err(Refusal::Busy);
         }
+        let tells = self.policy.by_envoy && !latch.is_sealed;
+        if tells && !callback.shared.routes.refuse() {
+            return Err(Refusal::Busy);
+        }
         if !latch.is_sealed {
             callback.push(Effect::CloseLatch);
         }
-        let until = now + (pacing.last_took() * LATCHED_FOR).max(REPLY_TIMEOUT);
+        if tells {
+            callback.call(Call::Routes { refuse: true, told: now });
+        }
+        let shown = if tells { Shown::Awaited(now) } else { Shown::Yes };
+        let until =
+            self.latched_until(callback) + if tells { self.policy.patience } else { Millis(0) };
         let needs = Needs::next(&self.census, &self.samples);
-        self.latched = Some(LatchedSignal { origin, needs, until });
+        self.latched = Some(LatchedSignal { origin, needs, until, shown });
         callback.wants_round = true;
         Ok(())
+    }
+
+    /// How long a signal waits behind the latch for the counts.
+    fn latched_until(&self, callback: &Callback<'_>) -> Moment {
+        let took = callback.shared.pacing.last_took();
+        callback.now() + (took * LATCHED_FOR).max(REPLY_TIMEOUT)
+    }
+
+    /// Once Envoy has answered that its routes refuse new requests, both counts are asked for. A
+    /// worker that replies after that has the new runtime.
+    fn hear_of_routes(&mut self, event: &Event, callback: &mut Callback<'_>) {
+        let Event::CallEnded(Call::Routes { refuse: true, told }, ended) = event else { return };
+        let (needs, until) =
+            (Needs::next(&self.census, &self.samples), self.latched_until(callback));
+        let signal = self.latched.as_mut().filter(|signal| signal.shown == Shown::Awaited(*told));
+        let Some(signal) = signal else { return };
+        (signal.needs, signal.until) = (needs, until);
+        match ended.end {
+            end if end.is_success() => signal.shown = Shown::Yes,
+            CallEnd::Answered(_) => signal.shown = Shown::No,
+            _ => signal.until = callback.now(),
+        }
+        callback.wants_round = true;
     }
 
     /// Sends the signal behind the latch, if nothing is in flight. No stream can begin meanwhile.
@@ -443,6 +480,7 @@ impl Worker {
             is_healing: self.leaks.is_healing(facts.now),
             leads: callback.shared.is_led_by(facts.queue, facts.now),
             may_finish: self.agent_permits_end(callback),
+            opens_routes: self.policy.by_envoy && callback.shared.routes.may_refuse(),
             doubts_agent: self.policy.watches_agent && callback.shared.agent.is_doubtful(),
         }
     }
@@ -450,7 +488,7 @@ impl Worker {
     /// Queries Envoy's own count and the app, if that is due.
     fn query(&mut self, view: &View, callback: &mut Callback<'_>) {
         let (survey, now) = (&view.survey, view.now);
-        let with_totals = needs_totals(survey.count_state);
+        let with_totals = needs_totals(&self.policy, survey.count_state);
         let schedule = self.schedule(callback);
         let is_due = self.policy.has_admin()
             && match schedule.stats_query(now, survey, with_totals) {

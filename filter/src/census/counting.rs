@@ -9,7 +9,7 @@ use laststream_drain::timing::{
     CLOSING_TICK, DEAD_AFTER, LATCH_CHECK_LASTS, NEW_COUNTER_CHECKS, SHORT_TICK,
 };
 
-use super::index::{self, add_to_index, register_queue, remove_from_index};
+use super::index::{self, Index, add_to_index, register_queue, remove_from_index};
 use super::latch;
 use super::listing::{self, ForEachStream, ListedStream};
 use super::messages::reply_to_text;
@@ -22,6 +22,8 @@ use crate::shared_text::{parse_message, to_text};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counter {
     queue: Cell<Option<Queue>>,
+    /// Where gates find it.
+    index: Index,
     /// Streams that it has counted and that have not ended.
     pub(crate) in_flight: Cell<u64>,
     /// Streams among them that are long-lived.
@@ -41,6 +43,11 @@ pub(crate) struct Counter {
 const FOR_EVER: Moment = Moment(u64::MAX);
 
 impl Counter {
+    /// What replies for a worker without counters.
+    pub(crate) fn beat() -> Self {
+        Self { index: Index::BEATS, ..Self::default() }
+    }
+
     /// Enters the index, unless it is there. Called from the first tick, because a VM that Envoy
     /// creates only to validate a configuration never ticks; and from each stream, the first of
     /// which may come earlier.
@@ -55,13 +62,13 @@ impl Counter {
         let is_sealed = latch::is_sealed(host);
         let until = if is_sealed { FOR_EVER } else { since + NEW_COUNTER_CHECKS };
         self.checks_latch_until.set(self.checks_latch_until.get().max(Some(until)));
-        add_to_index(host, IndexEntry { queue, scope, since, written_off: None });
+        add_to_index(host, self.index, IndexEntry { queue, scope, since, written_off: None });
     }
 
     /// Leaves the index: this root context no longer counts.
     pub(crate) fn leave_index(&self, host: &impl Control) {
         if let Some(queue) = self.queue.take() {
-            remove_from_index(host, &[queue]);
+            remove_from_index(host, self.index, &[queue]);
         }
     }
 
@@ -70,7 +77,7 @@ impl Counter {
     /// that has been silent is removed, and its first request after that is old.
     fn forget_removed(&self, host: &impl Control, queue: Queue, request: Request) {
         let is_old = host.monotonic_time() - request.sent_at >= DEAD_AFTER;
-        if is_old && !index::contains(host, queue) {
+        if is_old && !index::contains(host, self.index, queue) {
             self.queue.set(None);
             host.set_tick_period(SHORT_TICK.0 as u32);
         }
@@ -201,7 +208,7 @@ impl Counter {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::super::index::{entries, remove_from_index};
+    use super::super::index::{Index, entries, remove_from_index};
     use super::{DEAD_AFTER, Moment, Queue, Request, to_text};
     use crate::fake::Fake;
     use crate::host::Control as _;
@@ -215,7 +222,9 @@ mod tests {
         let mut root = Root::new(1);
         assert!(root.on_configure(&host, b"{}"));
         root.on_tick(&host);
-        let own = || entries(&host).iter().map(|entry| entry.queue).collect::<Vec<Queue>>();
+        let own = || {
+            entries(&host, Index::COUNTERS).iter().map(|entry| entry.queue).collect::<Vec<Queue>>()
+        };
         let queue = own()[0];
         let ask = |queue: Queue, silence: u64| {
             let sent_at = Moment(700_000 - silence);
@@ -226,7 +235,7 @@ mod tests {
             host.period.get() > 0
         };
         host.clock.set(700_000);
-        remove_from_index(&host, &[queue]);
+        remove_from_index(&host, Index::COUNTERS, &[queue]);
         assert!(!ask(queue, DEAD_AFTER.0 - 1), "it was not silent for long");
         assert!(ask(queue, DEAD_AFTER.0), "a tick comes");
         root.on_tick(&host);

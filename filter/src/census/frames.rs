@@ -89,7 +89,7 @@ mod tests {
         Entry, FORGOTTEN_AFTER, INDEX, MOST_UNREAD, Moment, Queue, mark_as_read,
         notify_frame_filters, register_frame_filter, remove_frame_filter,
     };
-    use crate::census::index::entries;
+    use crate::census::index::{Index, entries};
     use crate::fake::Fake;
     use crate::host::Control as _;
     use crate::shared_text::{parse_message, parse_or_default, to_text};
@@ -98,7 +98,7 @@ mod tests {
     fn a_notice_reaches_every_frame_filter_and_no_survey_sees_them() {
         let host = Fake::default();
         let [one, other] = [1, 2].map(|_| register_frame_filter(&host).expect("a queue"));
-        assert!(entries(&host).is_empty(), "a frame filter is no counter");
+        assert!(entries(&host, Index::COUNTERS).is_empty(), "a frame filter is no counter");
         notify_frame_filters(&host, Moment(7));
         remove_frame_filter(&host, one);
         notify_frame_filters(&host, Moment(8));

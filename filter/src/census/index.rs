@@ -7,36 +7,52 @@ use crate::config::wire::Scope;
 use crate::host::{Control, compare_and_set_shared};
 use crate::shared_text::{self, to_text};
 
-const INDEX: &str = "laststream.index";
+/// An index of those that reply to a round, under its shared data key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Index(&'static str);
+
+impl Index {
+    /// Counters of streams.
+    pub(crate) const COUNTERS: Self = Self("laststream.index");
+    /// The gates of all workers, where Envoy's own count is the only one.
+    pub(crate) const BEATS: Self = Self("laststream.beats");
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::COUNTERS
+    }
+}
+
 /// The shared data key of the scopes whose counters this Envoy rejects.
 const REJECTED: &str = "laststream.rejected";
 /// The shared data key of the last queue number that was assigned.
 const NUMBERS: &str = "laststream.number";
 
-pub(crate) fn entries(host: &impl Control) -> Vec<IndexEntry> {
-    let (text, _) = host.get_shared_data(INDEX).unwrap_or_default();
+pub(crate) fn entries(host: &impl Control, index: Index) -> Vec<IndexEntry> {
+    let (text, _) = host.get_shared_data(index.0).unwrap_or_default();
     String::from_utf8_lossy(&text).lines().filter_map(shared_text::parse).collect()
 }
 
-pub(super) fn contains(host: &impl Control, queue: Queue) -> bool {
-    entries(host).iter().any(|entry| entry.queue == queue)
+pub(super) fn contains(host: &impl Control, index: Index, queue: Queue) -> bool {
+    entries(host, index).iter().any(|entry| entry.queue == queue)
 }
 
-pub(crate) fn add_to_index(host: &impl Control, entry: IndexEntry) {
+pub(crate) fn add_to_index(host: &impl Control, index: Index, entry: IndexEntry) {
     let line = to_text(&entry) + "\n";
-    compare_and_set_shared(host, INDEX, &mut |text| {
+    compare_and_set_shared(host, index.0, &mut |text| {
         Some([text.unwrap_or_default(), line.as_bytes()].concat())
     });
 }
 
-pub(crate) fn remove_from_index(host: &impl Control, queues: &[Queue]) {
-    change(host, &mut |entry| (!queues.contains(&entry.queue)).then_some(entry));
+pub(crate) fn remove_from_index(host: &impl Control, index: Index, queues: &[Queue]) {
+    change(host, index, &mut |entry| (!queues.contains(&entry.queue)).then_some(entry));
 }
 
 /// Marks counters as written off, for all gates, or takes the mark from counters that have replied.
 /// An earlier mark stays.
-pub(crate) fn write_off(host: &impl Control, queues: &[Queue], at: Option<Moment>) {
-    change(host, &mut |mut entry| {
+pub(crate) fn write_off(host: &impl Control, index: Index, queues: &[Queue], at: Option<Moment>) {
+    change(host, index, &mut |mut entry| {
         if queues.contains(&entry.queue) {
             entry.written_off = at.map(|now| entry.written_off.unwrap_or(now));
         }
@@ -46,8 +62,12 @@ pub(crate) fn write_off(host: &impl Control, queues: &[Queue], at: Option<Moment
 
 /// Changes or removes entries. A line that this version of the module cannot parse stays as it is,
 /// and so does one that does not change. The text is written only if that makes a difference.
-fn change(host: &impl Control, work: &mut dyn FnMut(IndexEntry) -> Option<IndexEntry>) {
-    compare_and_set_shared(host, INDEX, &mut |text| {
+fn change(
+    host: &impl Control,
+    index: Index,
+    work: &mut dyn FnMut(IndexEntry) -> Option<IndexEntry>,
+) {
+    compare_and_set_shared(host, index.0, &mut |text| {
         let before = core::str::from_utf8(text.unwrap_or_default()).ok()?;
         let mut after = String::new();
         for line in before.lines() {
@@ -98,7 +118,7 @@ mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::{
-        INDEX, IndexEntry, Moment, Queue, add_to_index, entries, remove_from_index, write_off,
+        Index, IndexEntry, Moment, Queue, add_to_index, entries, remove_from_index, write_off,
     };
     use crate::config::wire::Scope;
     use crate::fake::Fake;
@@ -113,14 +133,14 @@ mod tests {
     fn a_counter_that_was_written_off_is_revived() {
         let host = Fake::default();
         for queue in [3, 4] {
-            add_to_index(&host, entry(queue));
+            add_to_index(&host, Index::COUNTERS, entry(queue));
         }
-        write_off(&host, &[Queue(3), Queue(9)], Some(Moment(70)));
-        write_off(&host, &[Queue(3)], Some(Moment(80)));
+        write_off(&host, Index::COUNTERS, &[Queue(3), Queue(9)], Some(Moment(70)));
+        write_off(&host, Index::COUNTERS, &[Queue(3)], Some(Moment(80)));
         let written_off = IndexEntry { written_off: Some(Moment(70)), ..entry(3) };
-        assert_eq!(entries(&host), [written_off, entry(4)]);
-        write_off(&host, &[Queue(3), Queue(4)], None);
-        assert_eq!(entries(&host), [entry(3), entry(4)]);
+        assert_eq!(entries(&host, Index::COUNTERS), [written_off, entry(4)]);
+        write_off(&host, Index::COUNTERS, &[Queue(3), Queue(4)], None);
+        assert_eq!(entries(&host, Index::COUNTERS), [entry(3), entry(4)]);
     }
 
     /// The module is replaced by a later version, or by an earlier one, while a drain goes on.
@@ -128,11 +148,11 @@ mod tests {
     fn lines_that_this_version_cannot_read_stay() {
         let host = Fake::default();
         let later = "2 3 0 5 0\n?\n";
-        assert!(host.set_shared_data(INDEX, later.as_bytes(), None));
-        add_to_index(&host, entry(7));
-        write_off(&host, &[Queue(7)], Some(Moment(70)));
-        remove_from_index(&host, &[Queue(7)]);
-        let (text, _) = host.get_shared_data(INDEX).expect("an index");
+        assert!(host.set_shared_data(Index::COUNTERS.0, later.as_bytes(), None));
+        add_to_index(&host, Index::COUNTERS, entry(7));
+        write_off(&host, Index::COUNTERS, &[Queue(7)], Some(Moment(70)));
+        remove_from_index(&host, Index::COUNTERS, &[Queue(7)]);
+        let (text, _) = host.get_shared_data(Index::COUNTERS.0).expect("an index");
         assert_eq!(String::from_utf8_lossy(&text), later);
     }
 }

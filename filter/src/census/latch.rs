@@ -47,15 +47,15 @@ impl Lease {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Latch {
     /// The gauge of the time until which new streams are refused. Streams read it; only the holder
-    /// of the latch writes it.
-    closing: Metric,
+    /// of the latch writes it. None if routes refuse them, and Envoy is told that by a call.
+    closing: Option<Metric>,
     is_held: bool,
     /// Envoy's stats matcher rejects the gauge, so streams would not see that the latch is closed.
     is_rejected: bool,
 }
 
 impl Latch {
-    pub(crate) fn new(closing: Metric) -> Self {
+    pub(crate) fn new(closing: Option<Metric>) -> Self {
         Self { closing, is_held: false, is_rejected: false }
     }
 
@@ -76,8 +76,8 @@ impl Latch {
             self.is_held = true;
             // A gate that was late in opening may write between the two.
             self.is_rejected = (0..2).all(|_| {
-                host.record_metric(self.closing, until.0);
-                host.get_metric(self.closing) != Some(until.0)
+                self.show(host, until.0);
+                !self.shows(host, |shown| shown == until.0)
             });
             if self.is_rejected {
                 self.open(host, gate);
@@ -95,7 +95,7 @@ impl Latch {
             return;
         }
         if lease(host).is_of(gate) {
-            host.record_metric(self.closing, 0);
+            self.show(host, 0);
         }
         shared_text::update(host, HOLDER, &mut |lease: &mut Lease| {
             if lease.is_of(gate) {
@@ -105,11 +105,22 @@ impl Latch {
         self.show_lease(host);
     }
 
+    fn show(&self, host: &impl Control, until: u64) {
+        if let Some(gauge) = self.closing {
+            host.record_metric(gauge, until);
+        }
+    }
+
+    /// Whether the gauge, if there is one, shows such a time.
+    fn shows(&self, host: &impl Control, is_right: impl Fn(u64) -> bool) -> bool {
+        self.closing.is_none_or(|gauge| host.get_metric(gauge).is_some_and(is_right))
+    }
+
     /// Another gate may have closed or sealed the latch just before this one wrote the gauge.
     fn show_lease(&self, host: &impl Control) {
         let lease = lease(host);
         if !lease.is_open(host.monotonic_time()) {
-            host.record_metric(self.closing, lease.until.0);
+            self.show(host, lease.until.0);
         }
     }
 
@@ -119,7 +130,7 @@ impl Latch {
         let now = host.monotonic_time();
         let lease = Some(lease(host)).filter(|lease| !lease.is_open(now));
         let is_own = |lease: Lease| gate == Some(lease.gate);
-        let is_shown = || host.get_metric(self.closing).is_some_and(|until| until >= now.0);
+        let is_shown = || self.shows(host, |until| until >= now.0);
         counts::Latch {
             is_sealed: lease.is_some_and(|lease| lease.until == SEALED),
             is_held: self.is_held,
@@ -155,7 +166,7 @@ impl Latch {
         shared_text::update(host, HOLDER, &mut |lease: &mut Lease| {
             *lease = Lease { gate: Queue::default(), until: SEALED };
         });
-        host.record_metric(self.closing, SEALED.0);
+        self.show(host, SEALED.0);
     }
 }
 
@@ -184,7 +195,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn one_gate_holds_the_latch_until_its_lease_is_over() {
         let (host, gauge) = at_100();
-        let [mut one, mut other] = [Latch::new(gauge), Latch::new(gauge)];
+        let [mut one, mut other] = [Latch::new(Some(gauge)), Latch::new(Some(gauge))];
         assert!(one.close(&host, ONE) && !other.close(&host, OTHER));
         other.open(&host, OTHER);
         assert_eq!(host.get_metric(gauge), Some(100 + LEASE), "only the holder opens it");
@@ -202,7 +213,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn the_holder_extends_its_lease_in_time() {
         let (host, gauge) = at_100();
-        let mut latch = Latch::new(gauge);
+        let mut latch = Latch::new(Some(gauge));
         assert!(latch.close(&host, ONE) && !latch.extend(&host, OTHER));
         for (now, until) in [(200, 100 + LEASE), (1_500, 1_500 + LEASE), (2_900, 2_900 + LEASE)] {
             host.clock.set(now);
@@ -217,7 +228,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn a_latch_that_streams_do_not_see_is_not_closed() {
         let (host, gauge) = at_100();
-        let mut latch = Latch::new(gauge);
+        let mut latch = Latch::new(Some(gauge));
         assert!(latch.close(&host, OTHER));
         assert!(latch.facts(&host, Some(OTHER)).is_closed_by_own);
         assert!(!latch.facts(&host, Some(ONE)).is_closed_by_own, "another gate");
@@ -231,7 +242,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn a_sealed_latch_stays_closed() {
         let (host, gauge) = at_100();
-        let [mut one, mut other] = [Latch::new(gauge), Latch::new(gauge)];
+        let [mut one, mut other] = [Latch::new(Some(gauge)), Latch::new(Some(gauge))];
         assert!(one.close(&host, ONE) && !is_sealed(&host));
         one.seal(&host);
         one.open(&host, ONE);
@@ -243,10 +254,10 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn the_latch_does_not_close_if_envoy_rejects_its_gauge() {
         let (host, gauge) = at_100();
-        let mut latch = Latch::new(gauge);
+        let mut latch = Latch::new(Some(gauge));
         *host.rejects.borrow_mut() = Some("closing");
         assert!(!latch.close(&host, ONE) && latch.is_rejected && !latch.is_held);
         *host.rejects.borrow_mut() = None;
-        assert!(Latch::new(gauge).close(&host, OTHER), "the failed attempt left it free");
+        assert!(Latch::new(Some(gauge)).close(&host, OTHER), "the failed attempt left it free");
     }
 }

@@ -8,6 +8,11 @@ use laststream_drain::timing::AGENT_PATIENCE;
 use super::policy::Policy;
 use crate::host::Control;
 
+/// The calls that make routes refuse new requests, and let them pass, by the runtime key that a
+/// route at the head of each virtual host has.
+const REFUSE: &str = "/runtime_modify?laststream.latch=100";
+const LET_PASS: &str = "/runtime_modify?laststream.latch=0";
+
 /// The cluster, method, path and time limit of a call; none if the configuration has none.
 fn target<'t>(
     call: &'t Call,
@@ -31,6 +36,9 @@ fn target<'t>(
         Call::App => {
             let app = wire.app.as_ref()?;
             (&app.cluster, "GET", &app.path, patience)
+        }
+        Call::Routes { refuse, .. } => {
+            (admin, "POST", if *refuse { REFUSE } else { LET_PASS }, patience)
         }
         // The path of another method: only the agent answers it with 405.
         Call::Agent { .. } => (&wire.admin.agent_cluster, "GET", "/drain", AGENT_PATIENCE),

@@ -20,7 +20,7 @@ impl Gate {
     pub(super) fn read_facts(&self, host: &impl Control) -> (Facts, Option<u32>) {
         let now = host.monotonic_time();
         let (shared, generation) = host.get_shared_data(&self.key).unzip();
-        let index = index::entries(host);
+        let index = index::entries(host, self.policy.index());
         let is_rejected = |scope: &Scope| index::is_rejected(host, *scope);
         let facts = Facts {
             now,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use laststream_drain::state::{EndPolicy, Kinds, Millis, Policy as DrainPolicy, StreamKind};
 use laststream_drain::timing::END_SLACK;
 
-use crate::config::wire::{End, EndKind, Gate, LongLivedPolicy, Starts};
+use crate::census::index::Index;
+use crate::config::wire::{End, EndKind, Gate, GateCount, LongLivedPolicy, Starts};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -28,6 +29,7 @@ impl Policy {
             patience: Millis(wire.admin.timeout_ms),
             exempts_long_lived: wire.long_lived == LongLivedPolicy::Exempt,
             long_lived_after: wire.long_lived_after_ms.map(Millis),
+            by_envoy: wire.count == GateCount::Envoy,
             watches_agent: wire.starts == Starts::Agent,
             begin: wire.begin.call,
             finish: wire.finish,
@@ -40,6 +42,11 @@ impl Policy {
             evaluate_every: wire.evaluate_every_ms.map(Millis),
         };
         Self { drain: Arc::new(drain), wire }
+    }
+
+    /// The index of those that reply to this gate.
+    pub(super) fn index(&self) -> Index {
+        if self.drain.by_envoy { Index::BEATS } else { Index::COUNTERS }
     }
 }
 

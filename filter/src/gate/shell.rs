@@ -11,7 +11,7 @@ use std::sync::Arc;
 use laststream_drain::Worker;
 use laststream_drain::requests::{Answer, Call, Client, Effect, Effects, Ended, Event, Outcome};
 use laststream_drain::state::{CallEnd, FROM_UPSTREAM, Millis, Queue, Shared, StreamNumber};
-use laststream_drain::timing::SHORT_TICK;
+use laststream_drain::timing::{FIRST_TICK, SHORT_TICK};
 
 use super::access::{ConnectionProperties, access_refusal, browser_refusal, refusal_body};
 use super::calls::Calls;
@@ -70,7 +70,7 @@ impl Gate {
         let mut gate = Self {
             metrics: Metrics::define(host, &drain.scopes, drain.deadline.0 / 1_000)?,
             key: key_of_this_filter(host, &drain.scopes),
-            latch: Latch::new(closing),
+            latch: Latch::new((!drain.by_envoy).then_some(closing)),
             worker: Worker::new(drain),
             policy,
             calls: Calls::new(root),
@@ -82,6 +82,9 @@ impl Gate {
         };
         // A drain that began before this configuration goes on under it.
         gate.handle(host, &Event::Configured);
+        if gate.policy.drain.by_envoy {
+            gate.set_period(host, Some(FIRST_TICK));
+        }
         Ok(gate)
     }
 
@@ -272,11 +275,12 @@ impl Gate {
             Effect::CloseLatch | Effect::ExtendLatch | Effect::OpenLatch | Effect::SealLatch => {
                 self.move_latch(host, &effect)
             }
-            Effect::Revive(queues) => index::write_off(host, &queues, None),
-            Effect::Forget(queues) => index::remove_from_index(host, &queues),
+            Effect::Revive(queues) => index::write_off(host, self.policy.index(), &queues, None),
+            Effect::Forget(queues) => index::remove_from_index(host, self.policy.index(), &queues),
             Effect::Heal { gauges, heals, write_off } => {
                 if self.metrics.heal(host, &gauges, heals) {
-                    index::write_off(host, &write_off, Some(host.monotonic_time()));
+                    let now = Some(host.monotonic_time());
+                    index::write_off(host, self.policy.index(), &write_off, now);
                 }
             }
             Effect::StopEnds(began) => stop_ends(host, began),

@@ -43,7 +43,7 @@ async fn counts_quits(
 }
 
 /// The receiver has taken the call, so it is not sent again, and the process may end at any time.
-async fn is_sent_once(bench: &Bench, calls: impl Fn() -> usize) -> Outcome {
+pub(super) async fn is_sent_once(bench: &Bench, calls: impl Fn() -> usize) -> Outcome {
     wait_for(SOON, "the call", async || calls().checked_sub(1).context("none")).await?;
     let mut client = Client::connect(bench.main).await?;
     for look in 0..60 {

@@ -23,12 +23,14 @@ impl Sources<'_> {
     pub(crate) fn observe(self, shared: &Shared) -> Observation {
         let Self { policy, facts, survey, samples } = self;
         let (app, total) = (shared.app_since_the_drain_began(), shared.total.requests);
-        // Gauges that cannot be true are not shown: the counters know their own streams.
-        let holding = match survey.count_state {
-            CountState::Miscounted => survey.in_flight,
-            _ => facts.counts.holding(policy.exempts_long_lived),
-        };
         let envoy = self.envoy_count(shared.sums_lack_streams);
+        // Gauges that cannot be true are not shown: the counters know their own streams.
+        let (holding, in_flight) = match (survey.count_state, envoy) {
+            (_, EnvoyCount::Holds(requests)) if policy.by_envoy => (requests, requests),
+            _ if policy.by_envoy => (0, 0),
+            (CountState::Miscounted, _) => (survey.in_flight, survey.in_flight),
+            _ => (facts.counts.holding(policy.exempts_long_lived), survey.in_flight),
+        };
         let known_by_envoy = policy.has_admin().then(|| samples.known_until());
         let moments = [survey.alive_until, known_by_envoy, app.map(|reply| reply.asked_at)];
         let may_have_uncounted = self.may_have_uncounted_streams();
@@ -37,7 +39,7 @@ impl Sources<'_> {
             may_revive: survey.may_revive,
             known_until: moments.into_iter().flatten().min().unwrap_or(facts.now),
             holding,
-            in_flight: survey.in_flight,
+            in_flight,
             others_in_flight: self.others_in_flight(envoy),
             read_at: facts.counts.read_at,
             begun: Begun {
@@ -54,7 +56,10 @@ impl Sources<'_> {
     /// Streams in flight of scopes that the gate does not wait for, by counters and gauges. After a
     /// death the gauges prove nothing, if Envoy has no request that a live counter does not know.
     fn others_in_flight(self, envoy: EnvoyCount) -> u64 {
-        let Self { facts, survey, samples, .. } = self;
+        let Self { policy, facts, survey, samples } = self;
+        if policy.by_envoy {
+            return samples.stats(facts.now).and_then(|stats| stats.others).unwrap_or_default();
+        }
         let gauges = facts.counts.others_in_flight;
         let is_wrong = survey.others_died || is_below_zero(gauges);
         let is_none = |stats: Stats| !stats.splits_directions || stats.others == Some(0);
@@ -86,7 +91,7 @@ impl Sources<'_> {
             true => Ignorable { in_flight: Sides::default(), ..self.ignorable() },
             false => self.ignorable(),
         };
-        samples.count(facts.now, ignorable, needs_totals(survey.count_state))
+        samples.count(facts.now, ignorable, needs_totals(policy, survey.count_state))
     }
 
     /// Whether there may be streams that no counter knows, as far as that can be told without
@@ -106,8 +111,8 @@ impl Sources<'_> {
 
 /// Whether Envoy's totals must show that no stream began in between, because the counters cannot.
 /// Counters that are merely being asked can.
-pub(crate) fn needs_totals(counters: CountState) -> bool {
-    !matches!(counters, CountState::Exact | CountState::Asking)
+pub(crate) fn needs_totals(policy: &Policy, counters: CountState) -> bool {
+    policy.by_envoy || !matches!(counters, CountState::Exact | CountState::Asking)
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use crate::state::{Policy, Scope};
 /// filter's counters show whether a stream began in between.
 pub const GAUGES: &str = concat!(
     "/stats?type=Gauges&filter=",
-    "%5E%28http%5C..*%5C.downstream_%28rq_active%7Ccx_tx_bytes_buffered%7Ccx_http3_active%29",
+    "%5E%28http%5C..*%5C.downstream_",
+    "%28rq_active%7Ccx_tx_bytes_buffered%7Ccx_http3_active%7Ccx_upgrades_active%29",
     "%7Chttp2%5C.pending_send_bytes",
     "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency",
     "%7Cwasmcustom%5C.laststream_gate_state%29$"
@@ -17,7 +18,7 @@ pub const GAUGES: &str = concat!(
 pub const ALL: &str = concat!(
     "/stats?filter=",
     "%5E%28http%5C..*%5C.downstream_",
-    "%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%7Ccx_http3_active%29",
+    "%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%7Ccx_http3_active%7Ccx_upgrades_active%29",
     "%7Chttp2%5C.pending_send_bytes",
     "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency",
     "%7Cwasmcustom%5C.laststream_gate_state%29$"
@@ -96,6 +97,8 @@ pub(crate) struct Stats {
     pub(crate) pending: Option<u64>,
     /// HTTP/3 connections.
     pub(crate) http3: Option<u64>,
+    /// Upgraded requests in flight, such as WebSockets.
+    pub(crate) upgrades: Option<u64>,
     /// Whether each direction is known to have connection managers of its own.
     pub(crate) splits_directions: bool,
     /// Listeners and filter chains that were replaced and still have connections; the filter may
@@ -118,6 +121,11 @@ impl Stats {
         }
         if !policy.tunnels.is_empty() {
             stats.add_bytes_in_tunnels();
+        }
+        // Without a filter, these are the long-lived streams that are known.
+        if policy.by_envoy && policy.exempts_long_lived {
+            let upgrades = stats.upgrades.unwrap_or_default();
+            stats.active = stats.active.map(|active| active.saturating_sub(upgrades));
         }
         // Envoy does not export the bytes that wait in HTTP/3 streams, which have ended by both
         // counts when QUIC has taken their last byte. Where it does not export the number of
@@ -170,6 +178,7 @@ impl Stats {
             ("downstream_rq_total", Place::Here) => &mut self.total,
             ("downstream_cx_tx_bytes_buffered", _) if is_here => &mut self.buffered,
             ("downstream_cx_http3_active", _) if is_here => &mut self.http3,
+            ("downstream_cx_upgrades_active", Place::Here) => &mut self.upgrades,
             _ => return,
         };
         add_to(sum, value);
@@ -286,6 +295,19 @@ http.a.downstream_rq_time: P0(1,2)
         let [none, two] = [0, 2].map(|http3| format!("http.a.downstream_cx_http3_active: {http3}"));
         assert_eq!((read(&none, 0), read(&two, 0), read(&two, 7)), (Some(0), None, Some(7)));
         assert_eq!((read("", 0), read("", 7)), (None, Some(7)), "Envoy does not export it");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn upgraded_requests_are_exempt_only_without_a_filter_that_knows_them() {
+        let text = "http.a.downstream_rq_active: 3\nhttp.a.downstream_cx_upgrades_active: 2\n\
+                    http.ignored.downstream_cx_upgrades_active: 9";
+        for (by_envoy, exempts_long_lived, active) in
+            [(true, true, 1), (true, false, 3), (false, true, 3)]
+        {
+            let policy = policy(&[Scope::Gateway], &["ignored"], &[]);
+            let policy = Policy { by_envoy, exempts_long_lived, ..policy };
+            assert_eq!(whole(text, &policy).active, Some(active));
+        }
     }
 
     #[wasm_bindgen_test(unsupported = test)]

@@ -46,6 +46,9 @@ struct ByLiveness {
 
 impl ByLiveness {
     fn count_state(&self, facts: &Facts, policy: &Policy, lost: &[Queue]) -> CountState {
+        if policy.by_envoy {
+            return self.beats(lost);
+        }
         if facts.counts.are_impossible(policy.exempts_long_lived) {
             CountState::Miscounted
         } else if !lost.is_empty() {
@@ -58,6 +61,19 @@ impl ByLiveness {
             CountState::Asking
         } else {
             CountState::Exact
+        }
+    }
+
+    /// The state by the gates of all workers, which reply as counters without streams do.
+    fn beats(&self, lost: &[Queue]) -> CountState {
+        if !lost.is_empty() {
+            CountState::Leaking
+        } else if self.replying.is_empty() {
+            CountState::Unknown
+        } else if self.has_pending {
+            CountState::Asking
+        } else {
+            CountState::Envoy
         }
     }
 }

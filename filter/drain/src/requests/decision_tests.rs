@@ -4,7 +4,9 @@ use wasm_bindgen_test::wasm_bindgen_test;
 
 use super::waiting::{HeldSignal, Needs, Waiter, Waiting, WaitsFor};
 use super::words::advice;
-use super::{LatchedSignal, Origin, QUIT, Refusal, Schedule, Signal, SignalStep, StatsQuery, View};
+use super::{
+    LatchedSignal, Origin, QUIT, Refusal, Schedule, Shown, Signal, SignalStep, StatsQuery, View,
+};
 use crate::counts::{
     AdminFault, BeforeQuery, Census, EnvoySamples, Facts, Latch, LatchCheck, Stats, Survey,
 };
@@ -54,6 +56,7 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
         fault: None,
         notify: None,
         agent: None,
+        routes_have_failed: false,
         ends: None,
     }
 }
@@ -193,7 +196,7 @@ fn operator(until: Moment) -> Origin {
 }
 
 fn latched(origin: Origin) -> LatchedSignal {
-    LatchedSignal { origin, needs: FIRST, until: LATER }
+    LatchedSignal { origin, needs: FIRST, until: LATER, shown: Shown::Yes }
 }
 
 #[wasm_bindgen_test(unsupported = test)]
@@ -234,6 +237,7 @@ fn idle<'g>(
         leads: true,
         may_finish: true,
         doubts_agent: false,
+        opens_routes: false,
     }
 }
 

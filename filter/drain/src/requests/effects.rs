@@ -122,6 +122,13 @@ pub enum Call {
         /// The moment.
         asked: Moment,
     },
+    /// Tells Envoy's runtime whether routes refuse new requests.
+    Routes {
+        /// Whether they do.
+        refuse: bool,
+        /// The moment.
+        told: Moment,
+    },
     /// Tells the app that the drain has begun.
     Notify {
         /// The beginning of the drain.

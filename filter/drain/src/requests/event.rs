@@ -33,6 +33,18 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whether it needs no evaluation by a gate that serves and that nobody asks.
+    pub(crate) fn is_watch(&self) -> bool {
+        let is_call = |call: &Call| matches!(call, Call::Agent { .. } | Call::Routes { .. });
+        match self {
+            Self::Tick => true,
+            Self::CallEnded(call, _) => is_call(call),
+            _ => false,
+        }
+    }
+}
+
 /// The client of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Client {

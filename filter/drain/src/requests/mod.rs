@@ -18,7 +18,7 @@ pub use effects::{Answer, Call, Cancelled, Effect, Effects, GateMetric, Level};
 pub use end_status::EndStatus;
 pub use event::{Client, Command, Ended, Event, Hold};
 pub(crate) use schedule::{Schedule, StatsQuery};
-pub(crate) use signals::{LatchedSignal, Origin, Refusal, SignalStep, step_of_held};
+pub(crate) use signals::{LatchedSignal, Origin, Refusal, Shown, SignalStep, step_of_held};
 
 pub use signal::{QUIT, Signal};
 pub use status::{Listings, Outcome, Progress, ScopeStatus, Status};

@@ -22,6 +22,8 @@ pub(crate) struct Schedule<'g> {
     pub(crate) may_finish: bool,
     /// Whether refusals of Istio's agent are being counted.
     pub(crate) doubts_agent: bool,
+    /// Whether routes may refuse requests that nobody wants refused.
+    pub(crate) opens_routes: bool,
 }
 
 /// Whether Envoy's own count is queried now.
@@ -155,6 +157,7 @@ impl Schedule<'_> {
             || self.is_latch_held
             || self.is_healing
             || self.doubts_agent
+            || self.opens_routes
         {
             Some(TICK)
         } else {

@@ -34,6 +34,18 @@ pub(crate) struct LatchedSignal {
     pub(crate) needs: Needs,
     /// The time after which it no longer waits for these counts.
     pub(crate) until: Moment,
+    /// Whether streams see the latch.
+    pub(crate) shown: Shown,
+}
+
+/// Whether streams see the latch. They read the filter's gauge at once; of routes it is known when
+/// Envoy has answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Shown {
+    Yes,
+    /// Envoy was told at that moment.
+    Awaited(Moment),
+    No,
 }
 
 /// The next step of a signal whose counts are known, or whose time is over.
@@ -99,16 +111,21 @@ pub(crate) fn step_of_held(view: &View, held: &HeldSignal, is_busy: bool) -> Sig
 impl LatchedSignal {
     /// Whether its step can be decided: its counts are known, or it need not wait for them.
     pub(crate) fn is_ready(&self, view: &View, latch: &Latch) -> bool {
-        view.now >= self.until || !latch.is_closed() || view.has_answers(self.needs)
+        let is_known = || match self.shown {
+            Shown::Yes => view.has_answers(self.needs),
+            Shown::Awaited(_) => false,
+            Shown::No => true,
+        };
+        view.now >= self.until || !latch.is_closed() || is_known()
     }
 
     /// The step of a signal behind the latch. If a late stream has begun, an operator's signal may
     /// find zero before its time is over. A drain that goes on, or was cancelled meanwhile, needs
     /// no last call yet.
     pub(crate) fn step(&self, view: &View, latch: &Latch) -> SignalStep {
-        let refusal = if latch.is_rejected {
+        let refusal = if latch.is_rejected || self.shown == Shown::No {
             Some(Refusal::LatchUnseen)
-        } else if !latch.is_closed() || !view.has_answers(self.needs) {
+        } else if !latch.is_closed() || self.shown != Shown::Yes || !view.has_answers(self.needs) {
             Some(Refusal::Asking)
         } else {
             signal_refusal(view, self.origin.ends_envoy())

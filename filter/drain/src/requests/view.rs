@@ -28,6 +28,8 @@ pub(crate) struct View {
     pub(crate) notify: Option<Step>,
     /// Istio's agent, if its stop begins the drain.
     pub(crate) agent: Option<AgentState>,
+    /// Whether Envoy's runtime refuses to be told of the latch.
+    pub(crate) routes_have_failed: bool,
     /// The ends of streams that go on, or will in this drain.
     pub(crate) ends: Option<EndStatus>,
 }

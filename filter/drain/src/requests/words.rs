@@ -22,6 +22,10 @@ const NO_AGENT: &str = "Istio's agent has not answered since Envoy started, so i
     drain, and it ends Envoy after `terminationDrainDuration`; the endpoint of \
     `gate.admin.agent_cluster` must be its status port, 15020 unless the mesh says otherwise";
 
+/// The advice if new requests cannot be refused behind the last call.
+const NO_ROUTES: &str = "Envoy's runtime cannot be told to refuse new requests, so the last call \
+    is not made: its bootstrap needs an `admin_layer` in `layered_runtime`";
+
 /// The advice to the operator, if the count could be better.
 pub(crate) fn advice(view: &View, policy: &Policy) -> Option<String> {
     match (view.observed.envoy, view.fault) {
@@ -31,6 +35,7 @@ pub(crate) fn advice(view: &View, policy: &Policy) -> Option<String> {
             "{}: check `gate.admin.cluster`, and raise `gate.admin.timeout_ms` if Envoy is slow",
             fault_in_words(fault, policy)
         )),
+        _ if view.routes_have_failed => Some(NO_ROUTES.into()),
         _ if view.agent == Some(AgentState::NeverAnswered) => Some(NO_AGENT.into()),
         _ => None,
     }
@@ -79,6 +84,7 @@ pub(crate) fn sentence(view: &View, policy: &Policy) -> String {
         Reason::NotDraining => "no drain was asked for".into(),
         Reason::Streams(count) => streams_in_words(view, *count),
         Reason::NoCounter => format!("{}{HOLDING}", why_not_exact(CountState::Unknown)),
+        Reason::Requests(CountState::Envoy, requests) => streams_in_words(view, *requests),
         Reason::Requests(state, 1) => {
             format!("Envoy counts 1 request in flight ({})", why_not_exact(*state))
         }
@@ -144,7 +150,7 @@ fn why_not_exact(state: CountState) -> &'static str {
         }
         CountState::Rejected => "Envoy's stats matcher rejects a counter of streams",
         CountState::Unknown => "no counter of streams is known here",
-        CountState::Asking | CountState::Exact | CountState::Assumed => {
+        CountState::Asking | CountState::Exact | CountState::Assumed | CountState::Envoy => {
             "the counters are being asked"
         }
     }
@@ -175,6 +181,7 @@ pub(crate) fn refusal_in_words(refusal: Refusal, view: &View, policy: &Policy) -
                 .into()
         }
         Refusal::Busy => "another signal is being passed".into(),
+        Refusal::LatchUnseen if policy.by_envoy => NO_ROUTES.into(),
         Refusal::LatchUnseen => {
             "Envoy's stats matcher rejects the gauge that keeps streams from beginning meanwhile"
                 .into()

@@ -27,6 +27,8 @@ pub enum CountState {
     /// A counter no longer replies. If its VM has died, its streams are counted for ever, or
     /// run uncounted.
     Leaking,
+    /// Envoy's own count is the only one, by configuration.
+    Envoy,
     /// The gauges cannot be true: one is below zero, or more streams are long-lived than in flight.
     /// The gate repairs them when nothing is in flight.
     Miscounted,

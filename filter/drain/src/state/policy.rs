@@ -61,6 +61,8 @@ pub struct Policy {
     pub exempts_long_lived: bool,
     /// Streams that are older than this when the drain begins are long-lived.
     pub long_lived_after: Option<Millis>,
+    /// Whether Envoy's own count is the only one: there is no filter in the path.
+    pub by_envoy: bool,
     /// Whether the stop of Istio's agent begins the drain, and permits the last call.
     pub watches_agent: bool,
     /// How the drain begins.
@@ -106,8 +108,9 @@ impl Policy {
 
     /// The tick of a gate that serves; none if it has nothing to do.
     pub(crate) fn serving_tick(&self) -> Option<Millis> {
-        let asks = self.watches_agent.then_some(AGENT_INTERVAL);
-        asks.into_iter().chain(self.evaluate_every).min()
+        // Gates that tell routes must see a latch that nobody holds.
+        let looks = (self.watches_agent || self.by_envoy).then_some(AGENT_INTERVAL);
+        looks.into_iter().chain(self.evaluate_every).min()
     }
 
     /// The time limit of a query for Envoy's statistics.
@@ -138,6 +141,7 @@ impl Default for Policy {
             patience: Millis(1_000),
             exempts_long_lived: false,
             long_lived_after: None,
+            by_envoy: false,
             watches_agent: false,
             begin: BeginCall::default(),
             finish: Finish::default(),

@@ -7,6 +7,7 @@ use super::moments::{Moment, Queue};
 use super::observation::App;
 use super::pacing::QueryPacing;
 use super::record::Record;
+use super::routes::Routes;
 use super::step::Step;
 use super::timing::LEAD_LASTS;
 
@@ -36,6 +37,8 @@ pub struct Shared {
     pub evaluated_at: Option<Moment>,
     /// Istio's agent, if the drain starts with its stop.
     pub agent: Agent,
+    /// The routes that refuse new requests, if Envoy's own count is the only one.
+    pub routes: Routes,
 }
 
 /// The app's answer to one query.

@@ -48,6 +48,8 @@ impl Apply<'_, '_, '_> {
             }
             Call::Stats { query, .. } => self.stats_have_arrived(query, &ended),
             Call::Agent { asked } => self.agent_has_answered(asked, &ended),
+            Call::Routes { refuse: false, told } => self.routes_have_answered(told, end),
+            Call::Routes { refuse: true, .. } => {} // see `Worker::hear_of_routes`
             Call::App => self.app.has_answered(&ended, self.callback),
             Call::Notify { began } => notify::has_ended(began, end, self.callback),
         }

@@ -10,6 +10,7 @@ pub(crate) mod end_orders;
 pub(crate) mod leaks;
 pub(crate) mod notify;
 pub(crate) mod report;
+mod routes;
 
 pub(crate) use app::AppQuery;
 pub(crate) use apply::Apply;

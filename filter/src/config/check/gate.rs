@@ -2,7 +2,7 @@
 
 use super::{Checker, item};
 use crate::config::wire::{
-    Admin, BeginCall, Configuration, Finish, Gate, ISTIOS_AGENT, Role, SHORTEST_AGE,
+    Admin, BeginCall, Configuration, Finish, Gate, GateCount, ISTIOS_AGENT, Role, SHORTEST_AGE,
     SHORTEST_SECRET, Scope, Starts,
 };
 use crate::gate::access::ADDRESS_KEY;
@@ -73,6 +73,7 @@ impl Checker {
         }
         self.check_end(gate);
         self.check_start(gate);
+        self.check_count(gate);
         self.check_clusters(gate);
         self.check_access(gate);
         for (path, value) in [
@@ -109,6 +110,25 @@ impl Checker {
                 "is Istio's own cluster, whose old connections are answered after the agent's \
                  stop: name one for the gate alone, with `max_requests_per_connection` 1",
             );
+        }
+    }
+
+    /// Envoy's count alone has no single streams.
+    fn check_count(&mut self, gate: &Gate) {
+        if gate.count == GateCount::Filter {
+            return;
+        }
+        if gate.admin.cluster.is_empty() {
+            self.add_problem("gate.admin.cluster", "names no cluster, so there is no count at all");
+        }
+        for (path, is_set) in [
+            ("gate.end", gate.end.is_some()),
+            ("gate.long_lived_after_ms", gate.long_lived_after_ms.is_some()),
+        ] {
+            if is_set {
+                let why = "needs the filter, which knows each stream: `\"count\": \"filter\"`";
+                self.add_problem(path, why);
+            }
         }
     }
 

@@ -74,6 +74,8 @@ pub struct Gate {
     /// Which streams the gate ends before the deadline, and when; only for counters with
     /// `count.kinds`. Without this field it ends none.
     pub end: Option<End>,
+    /// Whose count decides.
+    pub count: GateCount,
     /// What starts the drain.
     pub starts: Starts,
     /// How the drain begins.
@@ -112,6 +114,19 @@ pub enum LongLivedPolicy {
     Wait,
     /// They do not hold the drain, and are reported separately.
     Exempt,
+}
+
+/// Whose count decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum GateCount {
+    /// The filter's and Envoy's, which must agree.
+    #[default]
+    Filter,
+    /// Envoy's alone: no filter is in the path, and nothing is added to a request. New requests
+    /// are refused behind the last call by routes with the runtime key `laststream.latch`.
+    Envoy,
 }
 
 /// What starts the drain.

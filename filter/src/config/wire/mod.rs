@@ -19,7 +19,7 @@ pub use forwarded_proto::{
     Source, Strip, Trust,
 };
 pub use gate::{
-    Admin, App, Begin, BeginCall, Finish, Gate, ISTIOS_AGENT, LongLivedPolicy, Notify,
+    Admin, App, Begin, BeginCall, Finish, Gate, GateCount, ISTIOS_AGENT, LongLivedPolicy, Notify,
     SHORTEST_AGE, SHORTEST_SECRET, Starts,
 };
 pub use laststream_drain::state::Scope;

@@ -151,7 +151,9 @@ pub(super) fn none_was_cut(world: &World) -> Outcome {
 pub(super) async fn gauges_are_zero(world: &World) -> Outcome {
     let stats = world.envoy.stats().await?;
     for gauge in ["in_flight", "long_lived"] {
-        for (scope, has_gate) in [("inbound", true), ("outbound", !world.plan.twins)] {
+        for (scope, has_gate) in
+            [("inbound", !world.plan.by_envoy || world.plan.twins), ("outbound", !world.plan.twins)]
+        {
             let value = stats.get(&format!("wasmcustom.laststream_streams_{gauge}_{scope}"));
             let most = if has_gate { 0 } else { MOST };
             ensure!(value <= Some(&most), "{gauge} of {scope} is {value:?}");

@@ -209,7 +209,8 @@ async fn counts_are_zero(world: &mut World) -> Outcome {
         let until = Instant::now() + IDLE_DRAIN;
         loop {
             let status = world.status(gate).await?;
-            if status["count"] == "exact" && status["holding"] == 0 {
+            let is_exact = matches!(status["count"].as_str(), Some("exact" | "envoy"));
+            if is_exact && status["holding"] == 0 {
                 break;
             }
             ensure!(

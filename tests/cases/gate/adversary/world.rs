@@ -10,6 +10,7 @@ use super::admin::Signals;
 use super::streams::{Kind, Stream};
 use super::view::{Id, View};
 use crate::cases::gate::bench::{gate_listener_with, options};
+use crate::cases::gate::by_envoy;
 use crate::cases::gate::deaths::with_test_deaths;
 use crate::cases::stage::clusters;
 use crate::lab::Lab;
@@ -43,6 +44,8 @@ pub(super) struct Plan {
     bare_sockets: bool,
     /// No reload and no death, so the gate always knows which streams it need not wait for.
     pub(super) is_steady: bool,
+    /// The first gate counts by Envoy alone.
+    pub(super) by_envoy: bool,
     /// The last call of the first gate's drains is a quit. Envoy never gets it, and it is refused.
     pub(super) quits: bool,
 }
@@ -63,6 +66,7 @@ impl Plan {
             },
             bare_sockets: seed / 3 % 2 == 1,
             is_steady: seed % 4 < 2,
+            by_envoy: matches!(seed % 6, 3 | 4),
             quits: seed % 3 == 1,
         }
     }
@@ -75,20 +79,23 @@ impl Plan {
     /// The gates that wait for streams of this kind.
     fn gates(&self, kind: Kind) -> [bool; 2] {
         let holds_no_gate = kind == Kind::Excluded || (self.exempts && kind.is_long_lived());
-        match (holds_no_gate, kind.is_outbound()) {
-            (true, _) => [false, false],
-            (false, true) => [false, !self.twins],
-            (false, false) => [true, self.twins],
+        // Envoy does not know rules, but upgrades.
+        let is_upgrade = self.exempts && kind == Kind::WebSocket;
+        let holds_first = if self.by_envoy { !is_upgrade } else { !holds_no_gate };
+        match kind.is_outbound() {
+            true => [false, !holds_no_gate && !self.twins],
+            false => [holds_first, !holds_no_gate && self.twins],
         }
     }
 
     fn gate(&self, number: usize) -> String {
         let scope = if number == 0 || self.twins { "inbound" } else { "outbound" };
         let begin = json!({ "call": self.begin });
+        let count = if number == 0 && self.by_envoy { "envoy" } else { "filter" };
         let finish = if self.quits && number == 0 { "quit" } else { "nothing" };
         let gate = json!({
             "quiet_ms": 250, "deadline_ms": self.deadline.as_millis(), "open_ms": OPEN.as_millis(),
-            "scopes": [scope], "begin": begin, "finish": finish,
+            "scopes": [scope], "count": count, "begin": begin, "finish": finish,
             "hosts": ["test.local"],
             "long_lived": if self.exempts { "exempt" } else { "wait" },
         });
@@ -228,7 +235,8 @@ fn bootstrap(lab: &Lab, plan: &Plan, xds: &Xds) -> Outcome<Bootstrap> {
     xds.write_filter(FILTER, &counting(lab, "", NOWHERE))?;
     xds.write_listeners(&[main(xds, plan, free_port()?, 1 << 20)])?;
     let listeners = [plain(), outbound(lab), gate(lab, plan, 0), gate(lab, plan, 1)];
-    Ok(listeners.into_iter().fold(Bootstrap::new().listeners_from(xds), Bootstrap::listener))
+    let bootstrap = by_envoy::layers(&[]).listeners_from(xds);
+    Ok(listeners.into_iter().fold(bootstrap, Bootstrap::listener))
 }
 
 fn rules(excluded: &str) -> String {
@@ -250,6 +258,7 @@ fn main(xds: &Xds, plan: &Plan, port: u16, buffer: u32) -> Listener {
         .filter(discovered(FILTER, xds));
     let hcm = if plan.bare_sockets { hcm.upgrades_with(&[]) } else { hcm.upgrades() };
     let hcm = hcm
+        .route(by_envoy::latch())
         .route(Route::prefix("/hold/off/").cluster("app").timeout("0s").without_filter(FILTER))
         .route(Route::prefix("/redirect/").cluster("app").timeout("0s").follow_redirects())
         .route(Route::prefix("/").cluster("app").timeout("0s"));
@@ -257,7 +266,7 @@ fn main(xds: &Xds, plan: &Plan, port: u16, buffer: u32) -> Listener {
 }
 
 fn to_the_app(hcm: Hcm) -> Hcm {
-    hcm.route(Route::prefix("/").cluster("app").timeout("0s"))
+    hcm.route(by_envoy::latch()).route(Route::prefix("/").cluster("app").timeout("0s"))
 }
 
 fn plain() -> Listener {

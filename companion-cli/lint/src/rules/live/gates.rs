@@ -18,13 +18,15 @@ pub(super) fn missing<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     });
 }
 
-/// The word of a count in which no stream is missing.
-const EXACT: &str = "exact";
+/// The words of a count in which no stream is missing.
+const WHOLE: [&str; 2] = ["exact", "envoy"];
 
 pub(super) fn inexact<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     report(inputs, findings, ": ", |_, pod| match &pod.gate {
         GateAnswer::Here { count, why: Some(why), .. } => Some(format!("`{count}`: {why}")),
-        GateAnswer::Here { count, .. } if count != EXACT => Some(format!("`{count}`")),
+        GateAnswer::Here { count, .. } if !WHOLE.contains(&count.as_str()) => {
+            Some(format!("`{count}`"))
+        }
         GateAnswer::Silent(why) => Some(format!("could not be asked: {why}")),
         _ => None,
     });

@@ -1,0 +1,92 @@
+//! The latch of a gate that counts by Envoy, without a filter in the path: a route at the head of
+//! each virtual host, which answers 503 while Envoy's runtime says so. Pure.
+//!
+//! The runtime has no lease. So what it was last told is part of the shared value, and the gates
+//! tell it to let requests pass as soon as nobody holds the latch.
+
+use super::moments::{Millis, Moment};
+use super::timing::QUERY_SLACK;
+
+/// What Envoy's runtime was told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Routes {
+    /// Whether it has answered that requests pass, and was not told otherwise since. Not so at the
+    /// start: an earlier gate may have left it closed.
+    pub let_pass: bool,
+    /// When it was last told that.
+    pub told_at: Option<Moment>,
+    /// Whether it has refused to be told.
+    pub has_failed: bool,
+}
+
+impl Routes {
+    /// Whether it is to be told that requests pass, if nobody holds the latch.
+    pub(crate) fn is_due(&self, now: Moment, patience: Millis) -> bool {
+        let pause = patience + QUERY_SLACK;
+        !self.let_pass && self.told_at.is_none_or(|told| now - told >= pause)
+    }
+
+    /// Whether requests may be refused, though nobody wants that.
+    pub(crate) fn may_refuse(&self) -> bool {
+        !self.let_pass && !self.has_failed
+    }
+
+    /// Records that it is told.
+    pub(crate) fn tell(&mut self, now: Moment) {
+        self.told_at = Some(now);
+    }
+
+    /// Records its answer. That to an earlier call changes nothing: only the last one shows that
+    /// none of them is still on its way.
+    pub(crate) fn have_answered(&mut self, told: Moment, is_success: bool) {
+        if self.told_at == Some(told) {
+            (self.let_pass, self.has_failed) = (is_success, !is_success);
+        }
+    }
+
+    /// Records that requests are refused from now on. False: an earlier call that lets them pass
+    /// may still be on its way, and would undo this one.
+    pub(crate) fn refuse(&mut self) -> bool {
+        let may = core::mem::replace(&mut self.let_pass, false);
+        self.told_at = self.told_at.filter(|_| !may);
+        may
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{Millis, Moment, Routes};
+
+    const PATIENCE: Millis = Millis(1_000);
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn requests_are_refused_only_once_no_call_is_left_that_lets_them_pass() {
+        let mut routes = Routes::default();
+        assert!(!routes.refuse() && routes.is_due(Moment(1), PATIENCE), "what is left of before");
+        routes.tell(Moment(1));
+        assert!(!routes.is_due(Moment(2_000), PATIENCE) && !routes.refuse());
+        routes.tell(Moment(2_001));
+        routes.have_answered(Moment(1), true);
+        assert!(!routes.let_pass, "the second call is on its way");
+        routes.have_answered(Moment(2_001), true);
+        assert!(routes.let_pass && !routes.is_due(Moment(9_000), PATIENCE));
+        assert!(routes.refuse() && !routes.let_pass);
+        routes.have_answered(Moment(2_001), true);
+        assert!(!routes.let_pass, "they were refused since");
+        assert!(routes.is_due(Moment(2_002), PATIENCE), "at once, if nobody holds the latch");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_call_that_has_failed_is_made_again() {
+        let mut routes = Routes::default();
+        routes.tell(Moment(1));
+        routes.have_answered(Moment(1), false);
+        assert!(routes.has_failed && !routes.is_due(Moment(2_000), PATIENCE));
+        assert!(routes.is_due(Moment(2_001), PATIENCE));
+        routes.tell(Moment(2_001));
+        routes.have_answered(Moment(2_001), true);
+        assert!(routes.let_pass && !routes.has_failed);
+    }
+}
