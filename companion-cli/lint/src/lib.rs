@@ -9,6 +9,7 @@
 //! | `envoys`, `bootstraps` | bootstraps, whole and in parts |
 //! | `pods`, `split_pods`, `overlaid`, `volumes` | pods, their parts in files, volumes |
 //! | `proxy_protocol` | filters and settings that take PROXY protocol headers |
+//! | `words` | the words of rendered files |
 //! | `crds` | the API server's verdict on objects |
 //! | `change` | the effects of a change in Envoy |
 //! | `upgrade` | steps between versions of Istio, Envoy, Envoy Gateway, Kubernetes |
@@ -51,6 +52,7 @@ pub mod upgrade;
 mod value;
 mod volumes;
 mod wasm_filter;
+mod words;
 
 pub use assume::Assume;
 pub use finding::{Finding, Rule, Severity};
@@ -112,9 +114,14 @@ fn place(finding: &Finding) -> (u32, u32, u32) {
     (finding.source, finding.line, finding.column)
 }
 
-/// Removes the schema's verdict where an error of another rule explains the problem. A warning
-/// removes none, because it does not say that the API server refuses the object.
+/// Removes the schema's verdict where an error of another rule explains the problem, and misspelt
+/// words that any other rule reports. A warning removes no verdict, because it does not say that
+/// the API server refuses the object.
 fn leave_out_explained(findings: &mut Vec<Finding>) {
+    let others = findings.iter().filter(|finding| !rules::is_of_words(finding.rule));
+    let others: HashSet<_> = others.map(place).collect();
+    findings
+        .retain(|finding| !rules::is_of_words(finding.rule) || !others.contains(&place(finding)));
     let explains = |finding: &&Finding| {
         finding.rule.severity == Severity::Error && !rules::is_of_schema(finding.rule)
     };

@@ -11,6 +11,7 @@
 mod changes;
 mod command;
 mod damage;
+mod edits;
 mod examples;
 mod load;
 mod output;

@@ -15,5 +15,6 @@ mod structural;
 mod table;
 mod verdict;
 
+pub(super) use table::has_field;
 pub use table::{CrdError, Definition, Definitions};
 pub(super) use verdict::{Fault, Validators, Violation};

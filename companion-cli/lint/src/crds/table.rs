@@ -252,6 +252,11 @@ fn release(name: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
+/// Whether any of the built-in schemas has a field of this name.
+pub(crate) fn has_field(name: &str) -> bool {
+    table().contains(&format!("\"{name}\":"))
+}
+
 pub(super) fn table() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         let mut text = String::new();

@@ -1,4 +1,6 @@
-//! LS501 to LS507: hooks that stop proxies, and what their gate can ask.
+//! LS501 to LS507, LS802, LS803, LS806: hooks that stop proxies, and what their gate can ask.
+
+mod asked;
 
 use super::statistics::{no_request_gauge, single_managers};
 use crate::finding::{Checks, Findings};
@@ -16,6 +18,9 @@ pub(super) const CHECKS: Checks = &[
     ("LS505", unreachable),
     ("LS506", no_request_gauge),
     ("LS507", single_managers),
+    ("LS802", asked::other_question),
+    ("LS803", asked::other_port),
+    ("LS806", asked::without_hook),
 ];
 
 fn clobbers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

@@ -1,4 +1,4 @@
-//! LS801 to LS810: what only a live cluster shows: pods beside their templates, the answers of
+//! LS801 to LS810 but for LS803: what only a live cluster shows: pods beside their templates, the answers of
 //! gates, rights, nodes that end pods early.
 
 mod gates;
@@ -11,7 +11,6 @@ use laststream_base::yaml::tree::Position;
 pub(super) const CHECKS: Checks = &[
     ("LS801", pods::not_rolled),
     ("LS802", pods::hook_differs),
-    ("LS803", pods::hook_asks_other_port),
     ("LS804", gates::missing),
     ("LS805", gates::grace_of_running_pods),
     ("LS806", gates::without_hook),

@@ -30,14 +30,16 @@ mod upgrade;
 mod volume;
 mod waypoint;
 mod websockets;
+mod words;
 
 use super::finding::{Check, Checks, Rule};
 use super::upgrade::Step;
 pub(super) use document::rules;
 
-const GROUPS: [Checks; 24] = [
+const GROUPS: [Checks; 25] = [
     files::CHECKS,
     schema::CHECKS,
+    words::CHECKS,
     envoy_filter::CHECKS,
     names::CHECKS,
     delivery::CHECKS,
@@ -97,9 +99,15 @@ pub(super) fn of_upgrades(steps: &[Step]) -> impl Iterator<Item = &'static Rule>
 /// written the text itself.
 pub(super) fn of_clusters() -> impl Iterator<Item = &'static Rule> {
     all().filter(|rule| {
-        let is_of_text = is_of(files::CHECKS, rule) && !files::hides_objects(rule);
+        let is_of_text =
+            is_of_words(rule) || is_of(files::CHECKS, rule) && !files::hides_objects(rule);
         !is_of_text && !is_of_schema(rule)
     })
+}
+
+/// Whether a rule reports misspelt words.
+pub(super) fn is_of_words(rule: &Rule) -> bool {
+    is_of(words::CHECKS, rule)
 }
 
 /// Whether a rule only reports verdicts of a CRD's schema.

@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::finding::Findings;
 use crate::inputs::Inputs;
-use crate::listeners::ports;
 use crate::live::{ClusterObject, LivePod, Workload};
 use crate::modules::gated_pods;
 use crate::node::Node;
 use crate::objects::of_kind;
 use crate::pods::{DEFAULT_GRACE, Hook, Pod, pods, stop_hooks};
-use crate::rules::grace::deadlines::port_of;
 use laststream_render::{fixed_options, question};
 
 /// Running pods, with the object among the sources that makes them.
@@ -100,28 +98,6 @@ pub(super) fn hook_differs<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) 
         if let Some(command) = hook.command().filter(|_| !missing.is_empty()) {
             let missing: Vec<String> = missing.iter().map(|part| format!("`{part}`")).collect();
             findings.at(command, format!("without {}", missing.join(", ")));
-        }
-    }
-}
-
-pub(super) fn hook_asks_other_port<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let hooks = waits(inputs);
-    if hooks.is_empty() {
-        return;
-    }
-    let mut gates: HashMap<Node<'_>, Vec<u64>> = HashMap::new();
-    for (module, _, pod) in gated_pods(inputs) {
-        gates.entry(pod.template).or_default().extend(ports(inputs, module));
-    }
-    for (hook, pod) in hooks {
-        let Some(gate_ports) = gates.get(&pod.template) else { continue };
-        let Some(hook_port) = hook.option("--url").and_then(port_of) else { continue };
-        let place = hook.item_with("--url").or_else(|| hook.command());
-        if let Some((place, gate)) =
-            place.zip(gate_ports.first()).filter(|_| !gate_ports.contains(&hook_port))
-        {
-            findings
-                .at(place, format!("the hook asks {hook_port}, and the gate listens on {gate}"));
         }
     }
 }
