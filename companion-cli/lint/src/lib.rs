@@ -31,6 +31,8 @@ mod ignore;
 mod index;
 mod inputs;
 mod kustomize;
+#[cfg(test)]
+mod linear;
 mod listeners;
 pub mod live;
 mod modules;

@@ -6,9 +6,8 @@ use laststream_filter::config::wire::{Configuration, Gate, Role, Scope};
 
 use super::bootstraps::bootstraps_of;
 use super::inputs::Inputs;
-use super::overlaid::Overlaid;
 use super::pods::{Pod, pods};
-use super::reach::Reach;
+use super::reach::{Reach, Selected};
 pub(super) use super::wasm_filter::Module;
 
 /// The Wasm filters of all files.
@@ -53,14 +52,12 @@ pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Module<'_>, Gate, Pod<'_>)> {
     gates.sort_by_key(|(_, gate)| Reverse(gate.deadline_ms));
     let mut gated = Vec::new();
     for pod in pods(inputs).filter(|pod| !gates.is_empty() && pod.has_proxy()) {
-        let (namespace, labels) = (pod.namespace(), pod.labels());
-        let overlaid = pod.is_overlay().then(|| Overlaid::by(pod));
+        let selected = Selected::of(pod);
         let trees: Vec<u32> =
             bootstraps_of(inputs, pod).filter_map(|part| Some(part.root.ok()??.tree)).collect();
-        let nearest = gates.iter().filter(|(module, _)| match (module.reach(), &overlaid) {
-            (Reach::Selector(mesh), Some(overlaid)) => mesh.may_select_gateway(overlaid),
-            (Reach::Selector(mesh), None) => mesh.selects(namespace, &labels),
-            (Reach::Envoy { tree, .. }, _) => trees.contains(tree),
+        let nearest = gates.iter().filter(|(module, _)| match module.reach() {
+            Reach::Selector(mesh) => mesh.may_be_for(&selected),
+            Reach::Envoy { tree, .. } => trees.contains(tree),
         });
         gated.extend(nearest.take(MOST_GATES).map(|(module, gate)| (*module, gate.clone(), pod)));
     }

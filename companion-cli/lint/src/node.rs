@@ -53,6 +53,8 @@ impl<'g> Node<'g> {
 
     /// The kind of the node, with aliases resolved.
     fn kind(self) -> Option<&'g Kind> {
+        #[cfg(test)]
+        super::linear::look();
         let tree = self.of_tree();
         tree.nodes.get(tree.resolve(self.id) as usize).map(|raw| &raw.kind)
     }

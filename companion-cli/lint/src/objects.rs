@@ -160,11 +160,14 @@ pub(super) fn beside<'g>(
     named(other.node.texts, kind, name).filter(move |object| object.is_near(other))
 }
 
+/// The Gateways of one object that are looked at. Copies of one folder have objects of one name.
+const MOST_USERS: usize = 32;
+
 /// The Gateways that take their parameters from an object and may be in its namespace.
 pub(super) fn users(parameters: Object<'_>) -> impl Iterator<Item = Object<'_>> {
     let texts = parameters.node.texts;
     let users = at(texts, texts.objects.users(parameters.kind, parameters.name()));
-    users.filter(move |gateway| gateway.is_near(parameters))
+    users.filter(move |gateway| gateway.is_near(parameters)).take(MOST_USERS)
 }
 
 /// The policies of Envoy Gateway that say how the client's address is detected, with the field that

@@ -1,6 +1,6 @@
 //! The Gateways whose Deployments an overlay is merged over, as far as the files show.
 
-use super::objects::{Object, users};
+use super::objects::users;
 use super::pods::Pod;
 
 pub(super) struct Overlaid<'g> {
@@ -20,12 +20,6 @@ impl<'g> Overlaid<'g> {
             class: overlay.class(),
             gateways: gateways.collect(),
         }
-    }
-
-    /// One Gateway alone, for a setting in the Gateway itself.
-    pub(super) fn of_gateway(gateway: Object<'g>) -> Self {
-        let gateways = vec![(gateway.name(), gateway.gateway_class())];
-        Self { namespace: gateway.namespace(), class: None, gateways }
     }
 
     fn is_unknown(&self) -> bool {

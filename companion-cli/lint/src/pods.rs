@@ -13,53 +13,14 @@ pub(super) const PROXIES: [&str; 2] = ["istio-proxy", "envoy"];
 /// The path from the spec of a pod to its containers.
 pub(super) const CONTAINERS: &str = "containers[]|initContainers[]";
 /// The values of Istio's gateway chart, from its values.schema.json of versions 1.27 to 1.31.
-pub(super) const GATEWAY_CHART: [&str; 45] = [
-    "_internal_defaults_do_not_set",
-    "additionalContainers",
-    "affinity",
-    "annotations",
-    "autoscaling",
-    "compatibilityVersion",
-    "containerSecurityContext",
-    "defaultRevision",
-    "defaults",
-    "env",
-    "envVarFrom",
-    "global",
-    "imagePullPolicy",
-    "imagePullSecrets",
-    "initContainers",
-    "kind",
-    "labels",
-    "lifecycle",
-    "minReadySeconds",
-    "name",
-    "networkGateway",
-    "nodeSelector",
-    "pilot",
-    "platform",
-    "podAnnotations",
-    "podDisruptionBudget",
-    "podLabels",
-    "priorityClassName",
-    "profile",
-    "rbac",
-    "readinessProbe",
-    "replicaCount",
-    "resources",
-    "revision",
-    "runAsRoot",
-    "securityContext",
-    "service",
-    "serviceAccount",
-    "strategy",
-    "terminationGracePeriodSeconds",
-    "tolerations",
-    "topologySpreadConstraints",
-    "unprivilegedPort",
-    "volumeMounts",
-    "volumes",
-];
+const GATEWAY_CHART: &str = "_internal_defaults_do_not_set additionalContainers affinity annotations autoscaling \
+    compatibilityVersion containerSecurityContext defaultRevision defaults env envVarFrom \
+    global imagePullPolicy imagePullSecrets initContainers kind labels lifecycle \
+    minReadySeconds name networkGateway nodeSelector pilot platform podAnnotations \
+    podDisruptionBudget podLabels priorityClassName profile rbac readinessProbe replicaCount \
+    resources revision runAsRoot securityContext service serviceAccount strategy \
+    terminationGracePeriodSeconds tolerations topologySpreadConstraints unprivilegedPort \
+    volumeMounts volumes";
 /// The kind of an overlay.
 const OVERLAY: &str = "ConfigMap";
 
@@ -286,7 +247,9 @@ impl<'g> Hook<'g> {
                 lifecycle.has_keys(&["lifecycle", "proxy", "global"])
                     || top.is_some_and(|top| {
                         !top.carrier().is_some_and(of_argo)
-                            && top.entries().all(|(key, _)| GATEWAY_CHART.contains(&key))
+                            && top
+                                .entries()
+                                .all(|(key, _)| GATEWAY_CHART.split(' ').any(|own| own == key))
                     })
             }
         }

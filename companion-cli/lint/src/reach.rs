@@ -18,6 +18,21 @@ pub(super) enum Reach {
     },
 }
 
+/// What is selected: a pod by its labels, or the pods of an overlay's Gateways.
+pub(super) enum Selected<'g> {
+    Pod { namespace: Option<&'g str>, labels: Vec<(&'g str, &'g str)> },
+    Gateways(Overlaid<'g>),
+}
+
+impl<'g> Selected<'g> {
+    pub(super) fn of(pod: Pod<'g>) -> Self {
+        match pod.is_overlay() {
+            true => Self::Gateways(Overlaid::by(pod)),
+            false => Self::Pod { namespace: pod.namespace(), labels: pod.labels() },
+        }
+    }
+}
+
 /// The criteria by which a resource selects proxies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProxySelector {
@@ -107,10 +122,13 @@ impl ProxySelector {
 
     /// Whether the resource may select this pod, or the pods of an overlay's Gateways.
     pub(super) fn may_select(&self, pod: Pod<'_>) -> bool {
-        if pod.is_overlay() {
-            self.may_select_gateway(&Overlaid::by(pod))
-        } else {
-            self.selects(pod.namespace(), &pod.labels())
+        self.may_be_for(&Selected::of(pod))
+    }
+
+    pub(super) fn may_be_for(&self, pods: &Selected<'_>) -> bool {
+        match pods {
+            Selected::Pod { namespace, labels } => self.selects(*namespace, labels),
+            Selected::Gateways(overlaid) => self.may_select_gateway(overlaid),
         }
     }
 

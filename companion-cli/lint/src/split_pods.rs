@@ -9,6 +9,9 @@ use super::overlaid::Overlaid;
 use super::pods::{DEFAULT_GRACE, Pod, metadata_patches, pods};
 use super::texts::Texts;
 
+/// The parts of one pod that are looked at. Copies of one folder have parts of one name.
+const MOST_PARTS: usize = 16;
+
 /// The pods of all files, grouped by the object or Gateway that they are parts of.
 pub(super) struct SplitPods<'g> {
     /// By kind and name.
@@ -63,7 +66,7 @@ impl<'g> SplitPods<'g> {
     ) -> impl Iterator<Item = &Part<'g>> {
         let name = (object.kind, object.name());
         let same = self.named.get(&name).filter(|_| !name.1.is_empty());
-        same.into_iter().flatten().filter(move |part| near(part.namespace, space))
+        same.into_iter().flatten().filter(move |part| near(part.namespace, space)).take(MOST_PARTS)
     }
 
     /// The part itself, then the other parts of the same pod.

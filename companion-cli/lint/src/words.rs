@@ -13,20 +13,8 @@ const WORDS: &str = include_str!("words.txt");
 const FIELDS: &str = include_str!("rules/envoy_filter/fields.txt");
 
 /// The maps whose keys users choose.
-const FREE: [&str; 12] = [
-    "annotations",
-    "commonLabels",
-    "data",
-    "environmentVariables",
-    "key_values",
-    "labels",
-    "matchLabels",
-    "nodeSelector",
-    "podAnnotations",
-    "podLabels",
-    "proxyMetadata",
-    "selector",
-];
+const FREE: &str = "annotations commonLabels data environmentVariables key_values labels matchLabels \
+    nodeSelector podAnnotations podLabels proxyMetadata selector";
 
 static KEYS: LazyLock<HashSet<&str>> =
     LazyLock::new(|| WORDS.lines().filter_map(|line| line.strip_suffix(':')).collect());
@@ -62,8 +50,8 @@ fn is_of_vocabulary(text: &str) -> bool {
 }
 
 /// The word of a short list that this one is, or is meant to be.
-pub(super) fn nearest_of<'w>(text: &str, words: &[&'w str]) -> Option<&'w str> {
-    nearest(text, &words.iter().copied().collect())
+pub(super) fn nearest_of<'w>(text: &str, words: &'w str) -> Option<&'w str> {
+    nearest(text, &words.split(' ').collect())
 }
 
 /// The word that differs from this one by one or two slips.
@@ -84,7 +72,9 @@ const LONG: usize = 8;
 
 /// Whether the key of a node is chosen by the user.
 pub(super) fn is_free(node: Node<'_>) -> bool {
-    node.parent().and_then(Node::key_text).is_some_and(|key| FREE.contains(&key))
+    node.parent()
+        .and_then(Node::key_text)
+        .is_some_and(|key| FREE.split(' ').any(|free| free == key))
 }
 
 #[cfg(test)]

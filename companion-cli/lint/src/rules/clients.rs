@@ -1,36 +1,24 @@
-//! LS359 to LS359: trust in PROXY protocol headers, and in headers with the client's address.
-
-use laststream_filter::config::wire::Scope;
+//! LS356, LS359, LS362: trust in PROXY protocol headers, and in headers with the client's address.
 
 use super::scheme::own_peer_info_filters;
 use super::scheme_filters::{
     Holder, Restorer, SupportingFilter, format_of, is_patched_beside, mutations, peer_info_filters,
     restorers, writers,
 };
-use super::trust::{
-    NOT_REMOVED, has_hops, is_removed, is_removed_somewhere, keeps, stands_at_sidecar,
-    uses_remote_address,
-};
-use crate::envoy_filter::{Patch, patch_of};
+use super::trust::{NOT_REMOVED, has_hops, is_removed, is_removed_somewhere, keeps};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
-use crate::listeners::{connection_manager, listener, uses};
-use crate::modules::Module;
+use crate::listeners::listener;
 use crate::node::Node;
-use crate::objects::{Object, ip_detections, object_of};
-use crate::overlaid::Overlaid;
-use crate::pods::pod_around;
+use crate::objects::{Object, ip_detections};
 use crate::proxy_protocol::{
     header_filters, is_type, listener_filters, policy_setting, policy_settings, topology_settings,
 };
-use crate::reach::{ProxySelector, Reach};
 
 pub(super) const CHECKS: Checks = &[
     ("LS359", no_destination),
-    ("LS359", redirected),
     ("LS362", ports_of_every_peer),
     ("LS362", client_of_every_peer),
-    ("LS363", mixed),
     ("LS356", kept_beside_detection),
     ("LS359", two_header_filters),
 ];
@@ -83,35 +71,6 @@ fn takes_headers_somewhere(inputs: &Inputs) -> bool {
 fn has_addresses(key: Node<'_>) -> bool {
     // The order matters: if the local addresses are exchanged, the listener's own port decides.
     format_of(key).is_some_and(|format| format.lines().next() == Some(ADDRESSES))
-}
-
-fn redirected<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for restorer in port_readers(inputs) {
-        let is_inbound = restorer.scope != Scope::Gateway;
-        let (at_sidecar, is_undone) = match &restorer.holder {
-            Holder::Filter(module) => (
-                is_inbound || uses(inputs, *module).into_iter().any(stands_at_sidecar),
-                listener(module.typed).is_some_and(undoes_redirection),
-            ),
-            Holder::Plugin(plugin, _) => (is_inbound || is_for_servers(*plugin), false),
-            Holder::Policy(_) => (false, false),
-        };
-        if at_sidecar {
-            findings.at(restorer.place, "the listeners of a sidecar get redirected connections");
-        } else if is_undone {
-            findings.at(restorer.place, "the listener restores original destinations");
-        }
-    }
-}
-
-/// Whether a WasmPlugin is for listeners in front of an app. Gateways have no such listeners.
-fn is_for_servers(plugin: Object<'_>) -> bool {
-    plugin.node.list("spec.match").any(|selector| selector.text_of("mode") == Some("SERVER"))
-}
-
-fn undoes_redirection(listener: Node<'_>) -> bool {
-    listener.field("use_original_dst").is_some_and(Node::is_true)
-        || listener_filters(listener, "OriginalDst").next().is_some()
 }
 
 /// Whether the filter chain around a node takes only some peers.
@@ -183,21 +142,6 @@ fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-fn mixed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (list, config) in extensions(inputs) {
-        let manager = connection_manager(list);
-        let at_gateway =
-            patch_of(list).is_some_and(|patch| matches!(patch.context(), "GATEWAY" | "ANY"));
-        if manager.is_some_and(|manager| uses_remote_address(manager) || has_hops(manager)) {
-            findings.at(list, "the same connection manager has both");
-        } else if at_gateway {
-            findings.at(list, "Istio's gateways have `use_remote_address: true`");
-        } else if has_hops(config) && config.field("xff_trusted_cidrs").is_some() {
-            findings.at(config, "it has hops and ranges");
-        }
-    }
-}
-
 fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mutations = mutations(inputs);
     let restorers: Vec<_> = restorers(inputs).collect();
@@ -238,61 +182,9 @@ fn two_header_filters<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(second, TAKEN_TWICE);
         }
     }
-    for restorer in port_readers(inputs) {
-        if let Holder::Filter(module) = restorer.holder
-            && let Reach::Selector(mesh) = module.reach()
-        {
-            twice_in_mesh(inputs, module, mesh, findings);
-        }
-    }
     for (policy, _) in policy_settings(inputs) {
         for filter in header_filters(inputs).filter(|filter| is_patched_beside(*filter, policy)) {
             findings.at(filter, format!("the ClientTrafficPolicy `{}` adds one", policy.name()));
         }
     }
-}
-
-/// Reports all filters but the first one, which is that of the module's own resource if there is
-/// one.
-fn twice_in_mesh<'g>(
-    inputs: &'g Inputs,
-    module: Module<'g>,
-    mesh: &ProxySelector,
-    findings: &mut Findings<'g>,
-) {
-    let own = module.patch().map(|patch| patch.filter.node);
-    let mut filters: Vec<(Node<'g>, Patch<'g>)> = header_filters(inputs)
-        .filter_map(|filter| Some((filter, patch_of(filter)?)))
-        .filter(|(_, patch)| patch.operation() != "REMOVE" && reaches(inputs, *patch, module))
-        .collect();
-    filters.sort_by_key(|(_, patch)| Some(patch.filter.node) != own);
-    let Some((_, first)) = filters.first().copied() else { return };
-    for (filter, _) in filters.iter().skip(1).filter(|(_, patch)| ports_meet(*patch, first)) {
-        findings.at(*filter, TAKEN_TWICE);
-    }
-    for setting in topology_settings(inputs).filter(|setting| concerns(*setting, mesh)) {
-        findings.at(setting, format!("the EnvoyFilter `{}` adds one, too", first.filter.name()));
-    }
-}
-
-/// Whether the listeners that contain a module may get this patch.
-fn reaches(inputs: &Inputs, patch: Patch<'_>, module: Module<'_>) -> bool {
-    let reach = Reach::Selector(ProxySelector::of(patch));
-    let mut places = uses(inputs, module).into_iter().filter_map(patch_of);
-    reach.may_meet(module.reach()) && places.any(|place| place.contexts_meet(patch))
-}
-
-/// Whether two patches may reach one listener. Those for different ports never do.
-fn ports_meet(one: Patch<'_>, two: Patch<'_>) -> bool {
-    let port = |patch: Patch<'_>| patch.node.fields("match.listener.portNumber")?.number();
-    port(one).zip(port(two)).is_none_or(|(one, two)| one == two)
-}
-
-/// Whether a setting of Istio concerns pods that an EnvoyFilter selects.
-fn concerns(setting: Node<'_>, mesh: &ProxySelector) -> bool {
-    if let Some(pod) = pod_around(setting) {
-        return mesh.may_select(pod);
-    }
-    let holder = object_of(setting.outermost()).filter(|object| object.kind == "Gateway");
-    holder.is_none_or(|gateway| mesh.may_select_gateway(&Overlaid::of_gateway(gateway)))
 }

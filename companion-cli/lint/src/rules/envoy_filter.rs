@@ -6,11 +6,8 @@ use super::fields;
 use crate::envoy_filter::{Patch, envoy_filters, patches, patches_of};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
-use crate::modules::ours;
 use crate::node::Node;
-use crate::objects::{Object, ROOT_NAMESPACE, beside};
-use crate::plugin_configs::wasm_plugins;
-use laststream_base::classes::AGENTGATEWAYS;
+use crate::objects::ROOT_NAMESPACE;
 use regex_syntax::hir::{Hir, HirKind};
 use types::{nearly, wrong_type};
 
@@ -25,9 +22,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS108", no_selector),
     ("LS109", hopeless_match),
     ("LS102", old_api),
-    ("LS112", root_namespace),
     ("LS102", no_patches),
-    ("LS114", not_an_envoy),
 ];
 
 const ON_FILTERS: &[&str] =
@@ -243,22 +238,6 @@ fn no_patches<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-fn root_namespace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let carries_us = |filter: &Node<'g>| {
-        ours(inputs).any(|module| module.patch().is_some_and(|patch| patch.filter.node == *filter))
-    };
-    for filter in envoy_filters(inputs)
-        .filter(|filter| filter.namespace() == Some(ROOT_NAMESPACE) && carries_us(&filter.node))
-    {
-        let mut contexts = Patch::all_of(filter).map(Patch::context);
-        if let Some(selector) =
-            filter.selector().filter(|_| contexts.any(|context| context == "GATEWAY"))
-        {
-            findings.at(selector, "these labels are looked for in every namespace");
-        }
-    }
-}
-
 const MANAGER: &str = "envoy.filters.network.http_connection_manager";
 /// Former names of Envoy's filters, and the names of today.
 const OLD_NAMES: [(&str, &str); 8] = [
@@ -303,28 +282,6 @@ fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if patch.apply_to() == "HTTP_FILTER" && !is_manager {
             findings
                 .at(name.unwrap_or(filter), format!("HTTP filters are found in `{MANAGER}` only"));
-        }
-    }
-}
-
-fn not_an_envoy<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let class_of = |policy: Object<'g>, gateway: &'g str| {
-        let mut gateways = beside(policy, "Gateway", gateway);
-        gateways.find_map(|object| object.node.text_of("spec.gatewayClassName"))
-    };
-    let plugins = wasm_plugins(inputs).map(|plugin| plugin.object);
-    let policies = envoy_filters(inputs).chain(plugins);
-    let targets =
-        policies.flat_map(|policy| policy.policy_targets().map(move |target| (policy, target)));
-    for (policy, target) in targets {
-        let name = target.text_of("name").unwrap_or_default();
-        let class = match target.text_of("kind") {
-            Some("Gateway") => class_of(policy, name),
-            Some("GatewayClass") => Some(name),
-            _ => None,
-        };
-        if let Some(class) = class.filter(|class| AGENTGATEWAYS.contains(class)) {
-            findings.at(target, format!("`{class}` is agentgateway, which is not an Envoy"));
         }
     }
 }

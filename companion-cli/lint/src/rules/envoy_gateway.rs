@@ -8,18 +8,16 @@ use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::modules::{Module, gates};
 use crate::node::Node;
-use crate::objects::{Object, object_of, of_kind, referred, users};
+use crate::objects::{Object, beside, object_of, of_kind, referred, users};
 use laststream_filter::config::wire::Gate;
-use patch::{grace_below_deadline, hook_below_deadline, mixed_hook, unknown_field};
+use patch::{grace_below_deadline, hook_below_deadline, mixed_hook};
 
 pub(super) const CHECKS: Checks = &[
     ("LS403", other_vm_id),
     ("LS592", mixed_hook),
-    ("LS593", unknown_field),
     ("LS551", grace_below_deadline),
     ("LS553", hook_below_deadline),
     ("LS596", unnamed),
-    ("LS598", replaced_counter),
     ("LS599", no_own_count),
     ("LS600", no_hook),
 ];
@@ -53,7 +51,7 @@ fn patch_node(proxy: Object<'_>) -> Option<Node<'_>> {
 }
 
 /// The patch's value; a Deployment or a DaemonSet.
-fn patched(proxy: Object<'_>) -> Option<Node<'_>> {
+pub(super) fn patched(proxy: Object<'_>) -> Option<Node<'_>> {
     patch_node(proxy)?.get("value")
 }
 
@@ -108,6 +106,9 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for Placed { module, proxy, .. } in placed(inputs) {
         let vm = module.vm_id();
         let gateways = gateways_of(proxy);
+        if is_named_by(vm, proxy, &gateways) {
+            continue;
+        }
         // A namespace that the manifests leave to kubectl or kustomize may be any.
         let expected: Vec<(Option<&str>, String)> = counters(inputs)
             .filter(|(policy, _)| policy.is_near(proxy) && policy.may_target_one_of(&gateways))
@@ -116,13 +117,7 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
                 (namespace, format!("{}/wasm/{index}", policy.name()))
             })
             .collect();
-        let agrees = vm.strip_prefix(POLICY).is_some_and(|rest| {
-            let (namespace, rest) = rest.split_once('/').unwrap_or_default();
-            let is_it = |(known, expected): &(Option<&str>, String)| {
-                expected == rest && known.map_or(!namespace.is_empty(), |known| known == namespace)
-            };
-            expected.is_empty() || expected.iter().any(is_it)
-        });
+        let agrees = vm.starts_with(POLICY) && expected.is_empty();
         if !agrees {
             let expected = expected.first().map_or("…".to_owned(), |(namespace, rest)| {
                 format!("{}/{rest}", namespace.unwrap_or("NAMESPACE"))
@@ -131,6 +126,19 @@ fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(module.vm_id_place(), format!("`{vm}` is not the counter's: `{expected}`"));
         }
     }
+}
+
+/// Whether a vm_id is that of a counter for these Gateways.
+fn is_named_by(vm: &str, proxy: Object<'_>, gateways: &[&str]) -> bool {
+    let parts: Vec<&str> = vm.strip_prefix(POLICY).unwrap_or_default().split('/').collect();
+    let [namespace, name, "wasm", index] = parts[..] else { return false };
+    let Ok(index) = index.parse() else { return false };
+    beside(proxy, "EnvoyExtensionPolicy", name).any(|policy| {
+        let known = policy.namespace().or(proxy.namespace());
+        policy.may_target_one_of(gateways)
+            && known.map_or(!namespace.is_empty(), |known| known == namespace)
+            && policy.node.list("spec.wasm").nth(index).is_some_and(is_ours)
+    })
 }
 
 /// The beginning of the vm_id that Envoy Gateway makes of an EnvoyExtensionPolicy.
@@ -157,40 +165,6 @@ fn unnamed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             );
         }
     }
-}
-
-const ROUTES: [&str; 2] = ["HTTPRoute", "GRPCRoute"];
-
-fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let counting: Vec<Object<'_>> = counters(inputs).map(|(policy, _)| policy).collect();
-    for policy in of_kind(inputs, "EnvoyExtensionPolicy") {
-        let is_counted = counting.iter().any(|counter| counter.node == policy.node);
-        let beside: Vec<Object<'_>> = counting
-            .iter()
-            .filter(|counter| !is_counted && counter.is_near(policy))
-            .copied()
-            .collect();
-        let is_merged = policy.node.fields("spec.mergeType").is_some()
-            && policy.node.list("spec.wasm").next().is_none();
-        let takes = |target: Node<'g>| match target.text_of("kind") {
-            Some(kind) if ROUTES.contains(&kind) => !beside.is_empty() && !is_merged,
-            Some("Gateway") => beside.iter().any(|counter| covers_target(*counter, target)),
-            _ => false,
-        };
-        let target = policy.targets_and_selectors().find(|target| takes(*target));
-        if let Some(kind) = target.and_then(|target| target.get("kind")) {
-            findings.at(kind, format!("`{}` has no counter", policy.name()));
-        }
-    }
-}
-
-/// Whether a counter's policy covers the Gateway or listener that another policy targets.
-fn covers_target(counter: Object<'_>, target: Node<'_>) -> bool {
-    counter.policy_targets().any(|own| {
-        let section = own.text_of("sectionName");
-        referred(own, "Gateway").is_some_and(|name| target.text_of("name") == Some(name))
-            && section.is_none_or(|name| target.text_of("sectionName") == Some(name))
-    })
 }
 
 fn no_own_count<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

@@ -36,7 +36,7 @@ use super::finding::{Check, Checks, Rule};
 use super::upgrade::Step;
 pub(super) use document::rules;
 
-const GROUPS: [Checks; 25] = [
+const GROUPS: [Checks; 26] = [
     files::CHECKS,
     schema::CHECKS,
     words::CHECKS,
@@ -44,6 +44,7 @@ const GROUPS: [Checks; 25] = [
     names::CHECKS,
     delivery::CHECKS,
     module::CHECKS,
+    fields::CHECKS,
     saved_header::CHECKS,
     scheme::CHECKS,
     trust::CHECKS,

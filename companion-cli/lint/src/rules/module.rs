@@ -1,6 +1,4 @@
-//! LS301 to LS307: the configuration of laststream's module, checked by the module's own parser.
-
-mod fields;
+//! LS301 to LS305: the configuration of laststream's module, checked by the module's own parser.
 
 use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, Config, Problem, Refused};
@@ -19,7 +17,6 @@ pub(super) const CHECKS: Checks = &[
     ("LS302", not_a_string),
     ("LS304", scope_and_context),
     ("LS305", counted_twice),
-    ("LS307", fields::unknown),
 ];
 
 /// A configuration: the root of its fields, the node with its text, and the verdict on it.

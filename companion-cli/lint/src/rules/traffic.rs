@@ -1,6 +1,6 @@
 //! LS701 to LS704: other settings that affect requests: Lua, retries, time-outs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use crate::envoy_filter::Patch;
 use crate::finding::{Checks, Findings};
@@ -139,11 +139,16 @@ fn cut_after_default(longest: u64) -> String {
 
 /// Rules without a time-out, of HTTPRoutes at Envoy Gateway.
 pub(super) fn untimed_rules(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
-    let timed = Timed::of(inputs);
+    let timed = timed_targets(inputs);
     let gateways = gateways_of_envoy_gateway(inputs);
     let routes = of_kind(inputs, "HTTPRoute").filter(move |route| {
         let mut parents = route.node.list("spec.parentRefs").filter_map(|at| at.text_of("name"));
-        parents.any(|gateway| gateways.contains(gateway) && !timed.has(*route, gateway))
+        parents.any(|gateway| {
+            gateways.contains(gateway)
+                && timed
+                    .as_ref()
+                    .is_some_and(|timed| !timed.contains(gateway) && !timed.contains(route.name()))
+        })
     });
     let rules = routes.flat_map(|route| route.node.list("spec.rules"));
     rules.filter(|rule| rule.list("backendRefs").next().is_some() && !has_timeout(*rule))
@@ -169,39 +174,17 @@ fn gateways_of_envoy_gateway(inputs: &Inputs) -> HashSet<&str> {
     gateways.map(Object::name).collect()
 }
 
-/// What the policies of Envoy Gateway give a time-out.
-#[derive(Default)]
-struct Timed<'g> {
-    /// Whether a policy selects its targets by labels.
-    any: bool,
-    routes: HashMap<&'g str, Vec<Object<'g>>>,
-    others: HashSet<&'g str>,
-}
-
-impl<'g> Timed<'g> {
-    fn of(inputs: &'g Inputs) -> Self {
-        let mut timed = Self::default();
-        let is_timed =
-            |policy: &Object<'g>| policy.node.fields("spec.timeout.http.requestTimeout").is_some();
-        for policy in of_kind(inputs, "BackendTrafficPolicy").filter(is_timed) {
-            timed.any |= policy.node.list("spec.targetSelectors").next().is_some();
-            for target in policy.policy_targets() {
-                let Some(name) = target.text_of("name") else { continue };
-                match target.text_of("kind") {
-                    Some("HTTPRoute") => timed.routes.entry(name).or_default().push(policy),
-                    _ => drop(timed.others.insert(name)),
-                }
-            }
-        }
-        timed
-    }
-
-    /// Whether a policy may give this route or its Gateway a time-out.
-    fn has(&self, route: Object<'g>, gateway: &str) -> bool {
-        let own = self.routes.get(route.name());
-        let by_route = own.is_some_and(|own| own.iter().any(|policy| policy.is_near(route)));
-        self.any || by_route || self.others.contains(gateway)
-    }
+/// The names of the routes and Gateways that policies of Envoy Gateway give a time-out; none if a
+/// policy selects them by labels.
+fn timed_targets(inputs: &Inputs) -> Option<HashSet<&str>> {
+    let policies = of_kind(inputs, "BackendTrafficPolicy");
+    let timed: Vec<_> = policies
+        .filter(|policy| policy.node.fields("spec.timeout.http.requestTimeout").is_some())
+        .collect();
+    let selects = |policy: &Object<'_>| policy.node.list("spec.targetSelectors").next().is_some();
+    let targets = timed.iter().flat_map(|policy| policy.policy_targets());
+    let names = targets.filter_map(|target| target.text_of("name")).collect();
+    (!timed.iter().any(selects)).then_some(names)
 }
 
 fn timeout_above_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -211,7 +194,8 @@ fn timeout_above_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         })
         .collect();
     for route in http_routes(inputs) {
-        let meets = |of_gateways: bool| !of_gateways || route.comes_through_gateway();
+        let is_of_gateway = route.comes_through_gateway();
+        let meets = |of_gateways: bool| !of_gateways || is_of_gateway;
         let deadlines = gates.iter().filter(|(_, of_gateways)| meets(*of_gateways));
         let Some(longest) = deadlines.map(|(deadline, _)| *deadline).max() else { continue };
         let timeout = route.node.get("timeout");

@@ -25,16 +25,13 @@ pub(super) const CHANGES: &[Change] = &[
     ("LS911", ENVOY, Some((1, 40)), affected::gradual_drains),
     ("LS912", ENVOY, Some((1, 40)), affected::abrupt_drains),
     ("LS913", ENVOY, Some((1, 40)), affected::fewer_workers),
-    ("LS914", ENVOY, Some((1, 40)), affected::plugin_restrictions),
     ("LS915", ENVOY, Some((1, 40)), affected::equal_plugins),
     ("LS916", ENVOY, Some((1, 40)), affected::expressions_with_other_characters),
     ("LS918", ENVOY, Some((1, 41)), grace::deadlines::drain_below_deadline),
     ("LS921", ENVOY_GATEWAY, Some((1, 9)), affected::lua),
-    ("LS922", ENVOY_GATEWAY, Some((1, 9)), affected::client_ip_detections),
     ("LS923", ENVOY_GATEWAY, Some((1, 9)), |inputs, findings| {
         affected::old_versions(&["TCPRoute", "UDPRoute"], inputs, findings);
     }),
     ("LS924", ENVOY_GATEWAY, Some((1, 10)), affected::zero_hops),
-    ("LS925", ENVOY_GATEWAY, Some((1, 10)), affected::plain_registries),
     ("LS931", KUBERNETES, Some((1, 33)), grace::with_native_sidecar),
 ];

@@ -14,14 +14,11 @@ use crate::reach::Reach;
 use laststream_base::classes::WAYPOINTS;
 use laststream_policy::placement::TUNNELS;
 
-mod fields;
-
 pub(super) const CHECKS: Checks = &[
     ("LS581", unreadable_bootstrap),
     ("LS582", tunnels_hold),
     ("LS403", vm_id_in_waypoint),
     ("LS584", envoy_filter_for_waypoint),
-    ("LS585", fields::unknown),
 ];
 
 fn unreadable_bootstrap<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

@@ -6,11 +6,11 @@ use crate::envoy_filter::patch_of;
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::uses;
-use crate::modules::{Module, modules, of_role, ours};
+use crate::modules::{Module, modules, of_role};
 use crate::node::Node;
 
 pub(super) const CHECKS: Checks =
-    &[("LS630", own_chain), ("LS631", always_on), ("LS631", never_on), ("LS633", wrong_module)];
+    &[("LS630", own_chain), ("LS631", always_on), ("LS631", never_on)];
 
 fn frame_filters(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
     of_role(inputs, Role::Websocket).map(|(module, _)| module)
@@ -47,21 +47,6 @@ fn never_on<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             .any(|filters| filters.entries().any(|(name, _)| name == module.name()));
         if !is_on {
             findings.at(module.filter(), format!("no route names `{}`", module.name()));
-        }
-    }
-}
-
-fn wrong_module<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for module in frame_filters(inputs) {
-        let is_other = |other: &Module<'_>| {
-            other.wire().is_some_and(|wire| wire.role != Role::Websocket)
-                && other.shares_code(module)
-        };
-        if let Some(other) = ours(inputs).find(is_other) {
-            findings.at(
-                module.vm().unwrap_or(module.plugin),
-                format!("`{}` has the same module", other.name()),
-            );
         }
     }
 }

@@ -1,12 +1,11 @@
 //! The patch of an EnvoyProxy's Deployment: LS592 to LS553.
 
-use super::{hook_of, is_json_merge, patched, placed, pod_of};
+use super::{hook_of, is_json_merge, placed, pod_of};
 use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::objects::of_kind;
 use crate::pods::Hook;
-use crate::rules::fields;
 use laststream_base::time_span::milliseconds;
 use laststream_policy::KUBELET;
 
@@ -14,34 +13,8 @@ use laststream_policy::KUBELET;
 const USUAL_WAIT: u64 = 25_000;
 /// The kind of Envoy Gateway's own hook.
 const OWN: &str = "httpGet";
-/// The first character of fields that only direct the merge.
-const DIRECTIVE: char = '$';
-
-/// Fields of a Deployment's spec and of a DaemonSet's.
-const SPEC: &str = "minReadySeconds paused progressDeadlineSeconds replicas revisionHistoryLimit \
-    selector strategy template updateStrategy";
-const POD: &str = "activeDeadlineSeconds affinity automountServiceAccountToken containers \
-    dnsConfig dnsPolicy enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork \
-    hostPID hostUsers hostname hostnameOverride imagePullSecrets initContainers nodeName \
-    nodeSelector os overhead preemptionPolicy priority priorityClassName readinessGates \
-    resourceClaims resources restartPolicy runtimeClassName schedulerName schedulingGates \
-    schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN \
-    shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations \
-    topologySpreadConstraints volumes workloadRef";
-const CONTAINER: &str = "args command env envFrom image imagePullPolicy lifecycle livenessProbe \
-    name ports readinessProbe resizePolicy resources restartPolicy restartPolicyRules \
-    securityContext startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy \
-    tty volumeDevices volumeMounts workingDir";
+/// The kinds of hook.
 const HOOK: &str = "exec httpGet sleep tcpSocket";
-/// The maps of the patch that are checked, and their fields.
-const MAPS: [(&str, &str); 6] = [
-    ("spec", SPEC),
-    ("spec.template", "metadata spec"),
-    ("spec.template.spec", POD),
-    ("spec.template.spec.containers[]|initContainers[]", CONTAINER),
-    ("spec.template.spec.containers[]|initContainers[].lifecycle", "postStart preStop stopSignal"),
-    ("spec.template.spec.containers[]|initContainers[].lifecycle.preStop", HOOK),
-];
 
 /// Whether a hook has an action.
 pub(super) fn has_kind(hook: Node<'_>) -> bool {
@@ -61,15 +34,6 @@ pub(super) fn mixed_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if !replaces && HOOK.split(' ').any(|kind| kind != OWN && hook.get(kind).is_some()) {
             let message = format!("Envoy Gateway's own `{OWN}` stays beside it");
             findings.at(hook.get(OWN).unwrap_or(hook), message);
-        }
-    }
-}
-
-pub(super) fn unknown_field<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let words = |name: &str| (!name.starts_with(DIRECTIVE)).then(|| format!("`{name}` is dropped"));
-    for value in of_kind(inputs, "EnvoyProxy").filter_map(patched) {
-        for (path, known) in MAPS {
-            value.all(path).for_each(|map| fields::unknown(map, known, findings, words));
         }
     }
 }

@@ -18,18 +18,10 @@ use crate::words::nearest_of;
 /// The path that the gate answers.
 const PATH: &str = "prestop";
 /// The programs of stop hooks, their commands, and the options of these.
-const PROGRAMS: [&str; 3] = ["pilot-agent", "laststream", "laststream-hook"];
-const COMMANDS: [&str; 3] = ["wait", "prestop", "request"];
-const OPTIONS: [&str; 8] = [
-    "--gate",
-    "--interval",
-    "--periodMillis",
-    "--requestTimeoutMillis",
-    "--secret-file",
-    "--timeout",
-    "--timeoutSeconds",
-    "--url",
-];
+const PROGRAMS: &str = "pilot-agent laststream laststream-hook";
+const COMMANDS: &str = "wait prestop request";
+const OPTIONS: &str = "--gate --interval --periodMillis --requestTimeoutMillis --secret-file --timeout \
+    --timeoutSeconds --url";
 
 /// A question to the gate: the item of the command that has it, its port, and its path.
 struct Question<'g> {
@@ -47,7 +39,7 @@ impl<'g> Question<'g> {
         let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         let question = Self { item: hook.item_with(option)?, port, path };
         // A hook may also ask the agent, or an app.
-        let asks_gate = option == "--gate" || nearest_of(question.name(), &[PATH]).is_some();
+        let asks_gate = option == "--gate" || nearest_of(question.name(), PATH).is_some();
         asks_gate.then_some(question)
     }
 
@@ -81,10 +73,10 @@ pub(super) fn other_question<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>
     for item in stop_hooks(inputs).flat_map(|hook| hook.node.list("exec.command")) {
         let text = item.text().unwrap_or_default();
         let word = text.split('=').next().unwrap_or_default();
-        let known: &[&str] = match item.raw().map(|raw| raw.index) {
-            Some(0) => &PROGRAMS,
-            Some(1) => &COMMANDS,
-            _ => &OPTIONS,
+        let known = match item.raw().map(|raw| raw.index) {
+            Some(0) => PROGRAMS,
+            Some(1) => COMMANDS,
+            _ => OPTIONS,
         };
         let word = word.rsplit('/').next().unwrap_or_default();
         if let Some(meant) = nearest_of(word, known).filter(|meant| *meant != word) {

@@ -125,14 +125,6 @@ pub(super) fn fewer_workers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>)
     }
 }
 
-pub(super) fn plugin_restrictions<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for module in modules(inputs) {
-        if let Some(restrictions) = module.plugin.field("capability_restriction_config") {
-            findings.at(restrictions, format!("the plugin `{}` has the old field", module.name()));
-        }
-    }
-}
-
 /// The most filters that are compared pair by pair.
 const MOST_COMPARED: usize = 200;
 
@@ -172,35 +164,11 @@ pub(super) fn lua<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-pub(super) fn client_ip_detections<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (_, detection) in ip_detections(inputs) {
-        let ways = ["xForwardedFor", "customHeader", "directSourceIP"].into_iter();
-        let count = ways.filter(|way| detection.get(way).is_some()).count();
-        if count != 1 {
-            findings.at(detection, format!("it has {count} ways"));
-        }
-    }
-}
-
 pub(super) fn zero_hops<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (_, detection) in ip_detections(inputs) {
         let hops = detection.fields("xForwardedFor.numTrustedHops");
         if let Some(hops) = hops.filter(|hops| hops.number() == Some(0)) {
             findings.at(hops, "the nearest peer is trusted before, and not any more");
-        }
-    }
-}
-
-pub(super) fn plain_registries<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for policy in of_kind(inputs, "EnvoyExtensionPolicy") {
-        let images = policy.node.list("spec.wasm").filter_map(|wasm| wasm.fields("code.image.url"));
-        for url in images {
-            let text = url.text().unwrap_or_default();
-            let text = text.split_once("://").map_or(text, |(_, rest)| rest);
-            let host = text.split('/').next().unwrap_or_default();
-            if host.split_once(':').is_some_and(|(_, port)| port != "443") {
-                findings.at(url, format!("does `{host}` have TLS?"));
-            }
         }
     }
 }
