@@ -63,6 +63,8 @@ pub(crate) struct Variant {
 pub(crate) const NO_FILTER: &str = "no-filter";
 pub(crate) const LUA_PORT: &str = "lua-port";
 pub(crate) const LUA_ALB: &str = "lua-alb";
+pub(crate) const BY_ENVOY_PORT_CHANGED: &str = "by-envoy-port-changed-composite";
+pub(crate) const BY_ENVOY_ALB_CHANGED: &str = "by-envoy-alb-changed-composite";
 pub(crate) const COUNTING: &str = "counting";
 pub(crate) const PORT_CHANGED: &str = "port-changed";
 pub(crate) const PORT_CHANGED_WASM: &str = "port-changed-wasm";
@@ -80,6 +82,13 @@ const PORT: &str =
 /// Two headers that must agree; one of them is saved before Envoy overwrites it.
 const ALB: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
 const EXCLUSIONS: &str = "{count: {exclude: {health_checks: true, paths: [{exact: /healthz}]}}}";
+
+/// No filter counts; the route that is the latch stands in the path.
+const BY_ENVOY: &str = "{count: {by: envoy}}";
+const BY_ENVOY_PORT: &str = "{count: {by: envoy}, forwarded_proto: {sources: [{header: \
+    x-forwarded-port}], trust: {peers: [127.0.0.0/8]}}}";
+const BY_ENVOY_ALB: &str = "{count: {by: envoy}, forwarded_proto: {presets: [aws_alb], trust: \
+    {peers: [127.0.0.0/8]}}}";
 
 const PLAIN: Variant = Variant {
     name: "",
@@ -110,7 +119,7 @@ const ALB_UNCHANGED: Variant = Variant {
     ..BY_ALB
 };
 
-const ALL: [Variant; 16] = [
+const ALL: [Variant; 19] = [
     Variant { name: NO_FILTER, title: "no filter", chain: Chain::Empty, ..PLAIN },
     Variant {
         name: LUA_PORT,
@@ -122,6 +131,21 @@ const ALL: [Variant; 16] = [
         name: LUA_ALB,
         title: "Lua: scheme by aws_alb",
         chain: Chain::Lua(LUA_BY_ALB),
+        ..BY_ALB
+    },
+    Variant { name: "by-envoy", title: "counting by Envoy", policy: BY_ENVOY, ..PLAIN },
+    Variant {
+        name: BY_ENVOY_PORT_CHANGED,
+        title: "counting by Envoy + scheme by port, changed",
+        policy: BY_ENVOY_PORT,
+        engine: COMPOSITE,
+        ..BY_PORT
+    },
+    Variant {
+        name: BY_ENVOY_ALB_CHANGED,
+        title: "counting by Envoy + scheme by aws_alb, changed",
+        policy: BY_ENVOY_ALB,
+        engine: COMPOSITE,
         ..BY_ALB
     },
     Variant { name: COUNTING, ..PLAIN },
@@ -182,7 +206,11 @@ impl Variant {
 
     /// Whether the module counts its requests.
     pub(crate) fn counts(&self) -> bool {
-        matches!(self.chain, Chain::Rendered)
+        matches!(self.chain, Chain::Rendered) && !self.is_by_envoy()
+    }
+
+    fn is_by_envoy(&self) -> bool {
+        self.policy.starts_with(&BY_ENVOY[..BY_ENVOY.len() - 1])
     }
 
     /// Whether the other variant is measured over this one.
@@ -203,13 +231,16 @@ impl Variant {
         manager["stat_prefix"] = json!(self.name);
         let answer = json!({ "status": 200, "body": { "inline_string": "ok" } });
         let told = json!([{ "header": { "key": "x-seen", "value": "%REQ(x-forwarded-proto)%" } }]);
-        manager["route_config"]["virtual_hosts"][0]["routes"] = json!([
-            { "match": { "path": "/" }, "direct_response": answer },
-            {
+        let routes = &mut manager["route_config"]["virtual_hosts"][0]["routes"];
+        let latch = self.is_by_envoy().then(|| routes[0].take());
+        let own = [
+            json!({ "match": { "path": "/" }, "direct_response": answer }),
+            json!({
                 "match": { "path": "/seen" }, "direct_response": answer,
                 "response_headers_to_add": told,
-            },
-        ]);
+            }),
+        ];
+        *routes = latch.into_iter().chain(own).collect();
         if let Some(filters) = self.chain.filters() {
             let router =
                 manager["http_filters"].as_array_mut().and_then(Vec::pop).context("no router")?;

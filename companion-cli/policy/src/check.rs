@@ -1,5 +1,6 @@
 //! Checks a policy file and fills in defaults. All problems are reported together.
 
+mod counting;
 pub(crate) mod end;
 mod forwarded_for;
 pub(crate) mod gate;
@@ -65,6 +66,7 @@ impl Checker {
         self.streams(&file, site);
         self.profile(&file, site);
         self.beside_the_proxy(&file);
+        let by_envoy = self.by_envoy(&file, site);
         let (count, long_lived) = self.end(&file);
         let mut policy = Policy {
             failure_policy: failure_policy(&file, &facts),
@@ -77,6 +79,7 @@ impl Checker {
             istio,
             placement: placement.clone(),
             delivery: file.delivery.unwrap_or_default(),
+            by_envoy,
             count,
             forwarded_proto,
             gate_port,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use drain::{App, Begin, Drain, Finish, LongLived, Starts};
 pub use end::{End, EndKind, RetryAfter};
@@ -60,7 +60,8 @@ pub struct File {
     pub program_image: Option<String>,
     /// What happens to requests when the module cannot be fetched or fails.
     pub failure_policy: Option<FailurePolicy>,
-    /// Which streams are counted: `count` of the module's configuration.
+    /// Which streams are counted: `count` of the module's configuration. With `by: envoy` it is
+    /// Envoy that counts, and no filter is in the path of requests; by default both count.
     #[schemars(schema_with = "module_count")]
     pub count: Option<Value>,
     /// How `x-forwarded-proto` is restored: `forwarded_proto` of the module's configuration.
@@ -212,8 +213,14 @@ pub struct Job {
 }
 
 fn module_count(_: &mut SchemaGenerator) -> Schema {
-    module_field("count")
+    let mut count = module_field("count").to_value();
+    count["properties"]["by"] = json!({ "enum": ["filter", "envoy"], "description": COUNT_BY });
+    Schema::try_from(count).unwrap_or_default()
 }
+
+const COUNT_BY: &str = "Whose count decides: `filter`, the filter's and Envoy's, which must agree; \
+    or `envoy`, Envoy's alone. Then no filter is in the path of requests, and there are no rules \
+    for single streams.";
 
 fn module_forwarded_proto(_: &mut SchemaGenerator) -> Schema {
     module_field("forwarded_proto")

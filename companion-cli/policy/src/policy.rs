@@ -21,6 +21,8 @@ pub struct Policy {
     pub placement: Placement,
     pub delivery: Delivery,
     pub failure_policy: FailurePolicy,
+    /// Whether Envoy's own count is the only one, and no filter is in the path of requests.
+    pub by_envoy: bool,
     /// `count` of the module's configuration, with the additions for `end`.
     pub count: Option<Value>,
     pub forwarded_proto: Option<ForwardedProto>,

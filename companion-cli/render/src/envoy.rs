@@ -6,11 +6,11 @@ use laststream_filter::config::wire::Scope;
 
 use super::client_connection::{self, Chain};
 use super::files::{File, other};
-use super::gate;
 use super::kind::misplaced;
 use super::parts::{self, HCM, Role, WHY_EARLY, WHY_REMOVED};
 use super::placement::{self, Form};
 use super::scheme::Scheme;
+use super::{gate, latch};
 use super::{shown_request, websockets};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::module_json;
@@ -28,8 +28,8 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
     let [listen, app, admin] = addresses(envoy)?;
     let scheme = Scheme::of(policy, |part| format!("laststream-{part}"))?;
     let role = stream_role(policy, &scheme);
-    let module = parts::filter(&role, policy, source);
-    let modules = [Some(module), frames.map(|source| self::frames(policy, &source))];
+    let module = (!policy.by_envoy).then(|| parts::filter(&role, policy, source));
+    let modules = [module, frames.map(|source| self::frames(policy, &source))];
     let modules = modules.into_iter().flatten().collect::<Vec<Map>>();
     let mut listeners = List::of(main(policy, &scheme, &modules, listen));
     if let Some(port) = policy.gate_port {
@@ -47,6 +47,8 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
     }
     let clusters = clusters.item(cluster("app", app));
     let bootstrap = Map::of("admin", Map::of("address", address(admin)))
+        .note("The gate closes and opens its latch here.")
+        .with_some("layered_runtime", policy.by_envoy.then(latch::runtime))
         .with("static_resources", Map::of("listeners", listeners).with("clusters", clusters));
     Ok(other("envoy.yaml", &about(policy, &scheme, listen, app), bootstrap))
 }
@@ -203,14 +205,15 @@ fn routes(policy: &Policy) -> List {
             .with("route", Map::of("cluster", "app").with("timeout", "0s"))
     };
     let sockets = policy.file.websockets.iter().flat_map(|websockets| &websockets.routes);
-    sockets
+    let latch = policy.by_envoy.then(latch::route);
+    let to_the_app = sockets
         .map(|route| {
             to_app(route.value())
                 .note(websockets::WHY_ON)
                 .with("typed_per_filter_config", websockets::on(FRAMES))
         })
-        .chain([to_app("/")])
-        .collect()
+        .chain([to_app("/")]);
+    latch.into_iter().chain(to_the_app).collect()
 }
 
 pub(super) fn cluster(name: &str, at: SocketAddr) -> Map {

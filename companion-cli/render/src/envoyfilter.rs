@@ -9,10 +9,10 @@ use laststream_filter::config::wire::Scope;
 
 use super::client_connection;
 use super::files::{Rendered, objects};
-use super::gate;
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
 use super::placement;
 use super::scheme::{self, Scheme};
+use super::{gate, latch};
 use super::{shown_request, websockets};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::{Delivery, Engine, Starts};
@@ -35,6 +35,7 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, 
         filters(policy, source, &scheme),
         agent::cluster(policy).into_iter().collect(),
         gate(policy, source),
+        latch(policy),
         around_requests(policy, &scheme),
     ];
     let mut about = about(is_inline(source), policy.starts, &scheme);
@@ -102,9 +103,12 @@ fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>)
     }
     let mut patches: Vec<Patch> = Vec::new();
     for (scope, with_proto) in scopes(policy) {
+        if !has_module(policy, scheme, with_proto) {
+            continue;
+        }
         let counter = counter(policy, source, scheme, scope, with_proto);
         patches.push((COUNTER, patch("EXTENSION_CONFIG", None, "ADD", counter)));
-        if with_proto && scheme.newer().is_some() {
+        if with_proto && scheme.newer().is_some() && !policy.by_envoy {
             patches.push(newer::extension(policy, source, scope));
         }
     }
@@ -126,6 +130,12 @@ fn counter(
     let name = name_of(policy, scope.into());
     let configuration = module_json::stream(policy, scope, restores);
     parts::filter(&Role { name: &name, configuration, is_gate: false }, policy, source)
+}
+
+/// Whether the module is in the path of requests: where Envoy alone counts, only to restore the
+/// scheme on older proxies.
+fn has_module(policy: &Policy, scheme: &Scheme<'_>, with_proto: bool) -> bool {
+    !policy.by_envoy || with_proto && scheme.is_restored_by_module()
 }
 
 fn gate_filter(policy: &Policy, source: &ModuleLocation) -> Map {
@@ -153,7 +163,9 @@ fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec
         } else {
             parts::discovered(&name_of(policy, scope.into()))
         };
-        patches.push((COUNTER, first(filter)));
+        if has_module(policy, scheme, with_proto) {
+            patches.push((COUNTER, first(filter)));
+        }
         let peer_info = scheme.peer_info().filter(|_| with_proto);
         let peer_info = peer_info.map(|info| parts::peer_info_filter(&name_of(policy, PEER), info));
         let in_front = peer_info.into_iter().chain(shown_request::filter(policy));
@@ -209,6 +221,16 @@ fn gate(policy: &Policy, source: &ModuleLocation) -> Vec<Patch> {
         if is_inline(source) { gate_filter(policy, source) } else { parts::discovered(&name) };
     let listener = gate::listener(&name, port, policy, filter);
     vec![(GATE, patch("LISTENER", Some(Map::of("context", context)), "ADD", listener))]
+}
+
+/// The route that refuses new requests, in all virtual hosts.
+fn latch(policy: &Policy) -> Vec<Patch> {
+    const LATCH: &str = "No filter counts requests, so a route refuses new ones when Envoy ends.";
+    let patch = |(scope, _)| {
+        let matching = Map::of("context", context_of(scope));
+        (LATCH, patch("HTTP_ROUTE", Some(matching), "INSERT_FIRST", latch::route()))
+    };
+    scopes(policy).into_iter().filter(|_| policy.by_envoy).map(patch).collect()
 }
 
 const EARLY: &str = "early_header_mutation_extensions";

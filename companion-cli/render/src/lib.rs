@@ -22,6 +22,7 @@ pub mod into;
 mod job;
 mod kind;
 mod kustomization;
+mod latch;
 mod lifecycle;
 pub mod local;
 mod native;

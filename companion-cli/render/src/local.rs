@@ -8,10 +8,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::envoy;
 use super::files::text;
 use super::parts::{self, Role, WASM_TYPE};
 use super::scheme::Scheme;
+use super::{envoy, latch};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map};
 use laststream_policy::placement::ADMIN_CLUSTER;
@@ -97,6 +97,7 @@ pub fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: &Path) 
         .note("Envoy wants a name where configuration comes from files.")
         .with("node", Map::of("id", "laststream-run").with("cluster", "laststream-run"))
         .with("admin", Map::of("address", parts::address("127.0.0.1", ports.admin)))
+        .with("layered_runtime", latch::runtime())
         .with("dynamic_resources", Map::of("lds_config", Watched::Listeners.source(folder)))
         .with(
             "static_resources",
@@ -115,7 +116,8 @@ pub fn listeners(policy: &Policy, ports: Ports, folder: &Path, frames: &Path) ->
     let filter = discovered("laststream", Watched::Stream, folder);
     let frames = ModuleLocation::File(frames.display().to_string());
     let frames = policy.file.websockets.as_ref().map(|_| envoy::frames(policy, &frames));
-    let modules: Vec<Map> = [filter].into_iter().chain(frames).collect();
+    let filter = (!policy.by_envoy).then_some(filter);
+    let modules: Vec<Map> = filter.into_iter().chain(frames).collect();
     alone(envoy::main(policy, &Scheme::module(policy), &modules, ports.listen))
         .with("@type", LISTENER_TYPE)
 }

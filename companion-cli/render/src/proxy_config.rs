@@ -4,7 +4,7 @@
 use super::objects::{block, unless_empty};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::Map;
-use laststream_policy::file::Starts;
+use laststream_policy::file::{LongLived, Starts};
 use laststream_policy::{ISTIO_DRAIN, Policy, PolicyProblem};
 
 /// Istio's default of `terminationDrainDuration`.
@@ -48,7 +48,9 @@ pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
     let has_tunnels = !policy.placement.facts().admin.tunnels.is_empty();
     let (pending, why_pending) =
         if has_tunnels { (",pending_send_bytes", WHY_PENDING) } else { ("", "") };
-    let statistics = policy.gate_port.map(|_| format!("{STATISTICS}{pending}"));
+    let exempts = policy.by_envoy && policy.long_lived == LongLived::Exempt;
+    let upgrades = if exempts { ",downstream_cx_upgrades_active" } else { "" };
+    let statistics = policy.gate_port.map(|_| format!("{STATISTICS}{upgrades}{pending}"));
     let annotations = Map::new()
         .note(format!("{WHY_STATISTICS}{why_pending}"))
         .with_some("sidecar.istio.io/statsInclusionSuffixes", statistics)

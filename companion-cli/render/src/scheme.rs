@@ -25,12 +25,26 @@ pub(super) enum Scheme<'p> {
 /// before the release or of a vendor who counts otherwise, keeps the module, which works anywhere.
 pub(super) const NEWER: &str = r"^1\.(31\.[0-9]|(3[2-9]|[4-9][0-9]|[1-9][0-9][0-9]+)([^0-9]|$))";
 
+const NEEDS_MATCHERS: &str = "`envoy` leaves the module out of the path of requests, and \
+    `forwarded_proto` needs it there: write `filter`, or a policy that Envoy's matchers express";
+
 impl<'p> Scheme<'p> {
-    /// Chooses the engine; filters get their names from `name`.
+    /// Chooses the engine; filters get their names from `name`. Where Envoy alone counts, the
+    /// module is not in the path of requests, unless an older proxy needs it.
     pub(super) fn of(
         policy: &'p Policy,
         name: impl Fn(&str) -> String,
     ) -> Result<Self, PolicyProblem> {
+        match Self::chosen(policy, name)? {
+            Self::Module(_, why) if policy.by_envoy => {
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                Err(PolicyProblem::new("count.by", format!("{NEEDS_MATCHERS}{why}")))
+            }
+            scheme => Ok(scheme),
+        }
+    }
+
+    fn chosen(policy: &'p Policy, name: impl Fn(&str) -> String) -> Result<Self, PolicyProblem> {
         let Some(proto) = &policy.forwarded_proto else { return Ok(Self::Untouched) };
         if policy.engine == Engine::Wasm {
             return Ok(Self::module(policy));
@@ -158,20 +172,20 @@ impl<'p> Scheme<'p> {
             )),
             Self::Envoy(Native { by_destination: true, .. }) => Some(
                 "Envoy's own forward_proto_config (Envoy 1.38 and newer) restores \
-                    x-forwarded-proto, and the module only counts. So there are no \
+                    x-forwarded-proto, not the module. So there are no \
                     laststream_forwarded_proto counters. The :scheme of HTTP/1 follows. `engine: \
                     wasm` leaves it to the module."
                     .into(),
             ),
             Self::Envoy(Native { matching: Matching::Delegate, .. }) => Some(
-                "Envoy's own matchers restore x-forwarded-proto, and the module only counts. So \
+                "Envoy's own matchers restore x-forwarded-proto, not the module. So \
                     there are no laststream_forwarded_proto counters; what was written is in \
                     http.*.ip_tagging.https.hit. `engine: wasm` leaves it to the module."
                     .into(),
             ),
             Self::Envoy(_) => Some(
-                "Envoy's own matchers in the composite filter restore x-forwarded-proto, and the \
-                    module only counts: Envoy 1.39 and newer. Envoy 1.38 ignores them, and every \
+                "Envoy's own matchers in the composite filter restore x-forwarded-proto, not the \
+                    module: Envoy 1.39 and newer. Envoy 1.38 ignores them, and every \
                     request stays http. There are no laststream_forwarded_proto counters; \
                     http.*.composite.filter_delegation_success counts the headers that were \
                     written."
@@ -179,7 +193,7 @@ impl<'p> Scheme<'p> {
             ),
             Self::ByVersion(..) => Some(
                 "On proxies of Istio 1.31 and newer Envoy's own matchers in the composite filter \
-                    restore x-forwarded-proto, and the module only counts: there are no \
+                    restore x-forwarded-proto, not the module: there are no \
                     laststream_forwarded_proto counters, and \
                     http.*.composite.filter_delegation_success counts the headers that were \
                     written. On older proxies, and on those whose version is unknown, the module \

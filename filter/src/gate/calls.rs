@@ -8,8 +8,7 @@ use laststream_drain::timing::AGENT_PATIENCE;
 use super::policy::Policy;
 use crate::host::Control;
 
-/// The calls that make routes refuse new requests, and let them pass, by the runtime key that a
-/// route at the head of each virtual host has.
+/// The calls that make routes refuse new requests, and let them pass, by [`super::LATCH`].
 const REFUSE: &str = "/runtime_modify?laststream.latch=100";
 const LET_PASS: &str = "/runtime_modify?laststream.latch=0";
 

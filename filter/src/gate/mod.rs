@@ -33,6 +33,10 @@ mod shell;
 mod shell_tests;
 mod streams;
 
+/// The runtime key by which routes refuse new requests behind the last call, if Envoy's own count
+/// is the only one.
+pub const LATCH: &str = "laststream.latch";
+
 pub use laststream_drain::state::{CountState, Phase, StreamKind};
 pub use laststream_drain::timing;
 pub(crate) use shell::Gate;

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::counting::of_the_filter;
 use crate::checker::Checker;
 use crate::file::{Drain, End, EndKind, File, LongLived};
 
@@ -23,7 +24,7 @@ impl Checker {
     /// hold the drain.
     pub(super) fn end(&mut self, file: &File) -> (Option<Value>, LongLived) {
         let drain = &file.drain;
-        let count = with_ages(file.count.clone(), drain);
+        let count = with_ages(file.count.clone().and_then(of_the_filter), drain);
         let of_drain = drain.long_lived.unwrap_or_default();
         let Some(end) = &file.end else { return (count, of_drain) };
         let mut count = count.unwrap_or_else(|| json!({}));

@@ -39,10 +39,9 @@ pub(super) fn filters(
     const MATCHERS: &str = "Istio 1.31 and newer: Envoy's own matchers, in the place of the module \
         that restores the scheme. Without `proxyVersion` Envoy 1.38 would ignore them, and an \
         older one refuse its listeners.";
-    let counter = if is_inline(source) {
-        counter(policy, source, scope)
-    } else {
-        parts::discovered(&counter_name(policy, scope))
+    let counter = || match is_inline(source) {
+        true => counter(policy, source, scope),
+        false => parts::discovered(&counter_name(policy, scope)),
     };
     let replacement = |why, name: &str, filter: Map| {
         let matching = only(in_managers_at(context_of(scope), Some(name)));
@@ -51,7 +50,21 @@ pub(super) fn filters(
     let module = name_of(policy, scope.into());
     let matchers = native.filters.iter().cloned();
     let matchers = matchers.map(|filter| replacement(MATCHERS, &module, filter));
-    [replacement(COUNTER, &name_of(policy, PEER), counter)].into_iter().chain(matchers).collect()
+    let peer = name_of(policy, PEER);
+    let first = match policy.by_envoy {
+        true => removal_of(&peer, scope),
+        false => replacement(COUNTER, &peer, counter()),
+    };
+    [first].into_iter().chain(matchers).collect()
+}
+
+/// The removal of a filter that the matchers do not need.
+fn removal_of(name: &str, scope: Scope) -> Patch {
+    const REMOVED: &str = "Istio 1.31 and newer: the matchers need no peer information.";
+    let matching = only(in_managers_at(context_of(scope), Some(name)));
+    let removal = Map::of("operation", "REMOVE");
+    let patch = Map::of("applyTo", "HTTP_FILTER").with("match", matching).with("patch", removal);
+    (REMOVED, patch)
 }
 
 /// The early mutation that lets Envoy write the connection's scheme.

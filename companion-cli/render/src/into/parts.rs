@@ -66,6 +66,7 @@ fn can_be_merged(policy: &Policy) -> Result<(), PolicyProblem> {
         ("forwarded_proto", policy.forwarded_proto.is_some()),
         ("forwarded_for", policy.file.forwarded_for.is_some()),
         ("websockets", policy.file.websockets.is_some()),
+        ("count.by", policy.by_envoy),
     ];
     let Some((part, _)) = parts.iter().find(|(_, is_there)| *is_there) else { return Ok(()) };
     let message = "changes connection managers or routes themselves, which `--into` leaves alone: \

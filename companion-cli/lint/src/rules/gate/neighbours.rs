@@ -1,6 +1,6 @@
 //! A gate beside its counters and other gates: LS402, LS403, LS407, LS412.
 
-use laststream_filter::config::wire::Scope;
+use laststream_filter::config::wire::{GateCount, Scope};
 
 use crate::bootstraps::bootstraps;
 use crate::envoy_filter::{Patch, patch_of};
@@ -52,7 +52,8 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
         bootstraps(inputs).filter_map(|part| Some((part.root.ok()??.tree, part.pod))).collect();
     let plugins: Vec<_> = plugin_scopes(inputs).collect();
     // Envoy Gateway's counter is in a separate policy: LS403.
-    for (module, gate) in gates(inputs).filter(|(module, _)| proxy_of(module.plugin).is_none()) {
+    let by_filter = gates(inputs).filter(|(_, gate)| gate.count == GateCount::Filter);
+    for (module, gate) in by_filter.filter(|(module, _)| proxy_of(module.plugin).is_none()) {
         // The counter for a gate in a bootstrap comes from a resource that selects the gate's pods.
         let pods = holders.iter().filter(|(tree, _)| *tree == module.typed.tree);
         let pods: Vec<Pod<'g>> = pods.map(|(_, pod)| *pod).collect();
