@@ -33,7 +33,7 @@ pub(super) struct Pod<'g> {
 }
 
 impl<'g> Pod<'g> {
-    fn of(object: Object<'g>) -> Option<Self> {
+    pub(super) fn of(object: Object<'g>) -> Option<Self> {
         let template = Self::template_of(object)?;
         // An overlay may leave the spec as it is.
         let overlay = || Some(template).filter(|_| object.kind == OVERLAY);

@@ -14,17 +14,8 @@ use crate::objects::named;
 
 /// The fields of a WasmPlugin, or of `wasm` in a TrafficExtension, that are only in the Wasm
 /// filter's configuration, which Envoy gets by discovery.
-const DISCOVERED: [&str; 9] = [
-    "url",
-    "sha256",
-    "imagePullPolicy",
-    "imagePullSecret",
-    "verificationKey",
-    "pluginConfig",
-    "pluginName",
-    "failStrategy",
-    "vmConfig",
-];
+const DISCOVERED: &str = "url sha256 imagePullPolicy imagePullSecret verificationKey pluginConfig pluginName \
+    failStrategy vmConfig";
 
 pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
     let object = pair.latest;
@@ -42,7 +33,7 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
         "AuthorizationPolicy" | "RequestAuthentication" => whole(Effect::Authorization),
         "PeerAuthentication" => whole(Effect::Tls),
         "Telemetry" => whole(Effect::Telemetry),
-        "WasmPlugin" => whole(plugin(pair, "spec", &DISCOVERED)),
+        "WasmPlugin" => whole(plugin(pair, "spec", DISCOVERED)),
         "TrafficExtension" => whole(traffic_extension(pair)),
         "Gateway" if is_istio && only_plain_hosts_differ(pair) => whole(Effect::NothingDrains),
         "Gateway" | "Sidecar" if is_istio => whole(Effect::Listeners),
@@ -161,16 +152,17 @@ fn patch_effect(patch: Node<'_>) -> Option<Effect> {
 
 /// The effect of the changed fields of a Wasm filter at `path`. Envoy gets the `discovered` fields
 /// by discovery.
-fn plugin(pair: &Pair<'_>, path: &str, discovered: &[&str]) -> Effect {
-    let mut keys = pair.keys(path).into_iter().filter(|key| !discovered.contains(key));
+fn plugin(pair: &Pair<'_>, path: &str, discovered: &str) -> Effect {
+    let mut keys =
+        pair.keys(path).into_iter().filter(|key| !discovered.split(' ').any(|own| own == *key));
     let moves = keys.any(|key| pair.differs(&format!("{path}.{key}")));
     if pair.comes_or_goes() || moves { Effect::WasmPlace } else { Effect::NothingDrains }
 }
 
 /// The effect of a changed TrafficExtension. Its Lua is part of the filter chains.
 fn traffic_extension(pair: &Pair<'_>) -> Effect {
-    match plugin(pair, "spec", &["wasm"]) {
-        Effect::NothingDrains => plugin(pair, "spec.wasm", &DISCOVERED),
+    match plugin(pair, "spec", "wasm") {
+        Effect::NothingDrains => plugin(pair, "spec.wasm", DISCOVERED),
         effect => effect,
     }
 }

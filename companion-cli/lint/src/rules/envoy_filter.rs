@@ -8,7 +8,6 @@ use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::objects::ROOT_NAMESPACE;
-use regex_syntax::hir::{Hir, HirKind};
 use types::{nearly, wrong_type};
 
 pub(super) const CHECKS: Checks = &[
@@ -185,10 +184,6 @@ fn proxy_version<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             continue;
         }
         match regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(text) {
-            Ok(parsed) if repetitions(&parsed) > MOST_REPETITIONS => findings.at(
-                node,
-                format!("Go compiles no more than {MOST_REPETITIONS} repetitions of a part"),
-            ),
             Ok(_) => {}
             Err(why) => {
                 let why = why.to_string();
@@ -196,24 +191,6 @@ fn proxy_version<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
                 findings.at(node, format!("`{text}` is no regular expression: {why}"));
             }
         }
-    }
-}
-
-/// The most repetitions of one part that Go's package `regexp` compiles, also of repetitions within
-/// repetitions.
-const MOST_REPETITIONS: u32 = 1_000;
-
-fn repetitions(part: &Hir) -> u32 {
-    match part.kind() {
-        HirKind::Repetition(repetition) => {
-            let factor = repetition.max.unwrap_or(repetition.min).max(1);
-            factor.saturating_mul(repetitions(&repetition.sub))
-        }
-        HirKind::Capture(capture) => repetitions(&capture.sub),
-        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
-            parts.iter().map(repetitions).max().unwrap_or(1)
-        }
-        _ => 1,
     }
 }
 

@@ -83,30 +83,13 @@ fn key_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 /// Keys whose values are maps of texts; the first two below `metadata` only.
-const TEXT_MAPS: [&str; 7] = [
-    "labels",
-    "annotations",
-    "matchLabels",
-    "proxyMetadata",
-    "environmentVariables",
-    "nodeSelector",
-    "key_values",
-];
+const TEXT_MAPS: &str = "labels annotations matchLabels proxyMetadata environmentVariables nodeSelector \
+    key_values";
 /// Keys whose values are lists of texts.
 const TEXT_LISTS: [&str; 3] = ["command", "args", "type_urls"];
 /// Keys whose values are texts, in EnvoyFilters.
-const TEXTS: [&str; 10] = [
-    "name",
-    "uri",
-    "sha256",
-    "vm_id",
-    "root_id",
-    "runtime",
-    "stat_prefix",
-    "proxyVersion",
-    "remove",
-    "failure_policy",
-];
+const TEXTS: &str =
+    "name uri sha256 vm_id root_id runtime stat_prefix proxyVersion remove failure_policy";
 
 fn word_for_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mut places = text_places(inputs);
@@ -142,7 +125,7 @@ fn text_places<'g>(inputs: &'g Inputs) -> Vec<Node<'g>> {
     };
     let values = |map: Node<'g>| map.entries().map(|(_, value)| value).collect::<Vec<_>>();
     let mut places = Vec::new();
-    for key in TEXT_MAPS {
+    for key in TEXT_MAPS.split(' ') {
         let anywhere = !["labels", "annotations"].contains(&key);
         places.extend(
             inputs.keyed(key).filter(|map| anywhere || below_metadata(map)).flat_map(values),
@@ -161,7 +144,7 @@ fn text_places<'g>(inputs: &'g Inputs) -> Vec<Node<'g>> {
         keys.any(|key| key == "configPatches")
             && node.upwards().all(|above| above.key_text() != Some("socket_options"))
     };
-    places.extend(TEXTS.iter().flat_map(|key| inputs.keyed(key)).filter(in_patch));
+    places.extend(TEXTS.split(' ').flat_map(|key| inputs.keyed(key)).filter(in_patch));
     places
         .extend(inputs.keyed("value").filter(|value| value.parent().is_some_and(is_string_value)));
     let of_config_map = |data: &Node<'_>| {

@@ -13,6 +13,7 @@ pub(super) mod files;
 mod gate;
 mod grace;
 mod hooks;
+mod istio;
 mod jobs;
 mod live;
 mod module;
@@ -36,7 +37,7 @@ use super::finding::{Check, Checks, Rule};
 use super::upgrade::Step;
 pub(super) use document::rules;
 
-const GROUPS: [Checks; 26] = [
+const GROUPS: [Checks; 27] = [
     files::CHECKS,
     schema::CHECKS,
     words::CHECKS,
@@ -60,6 +61,7 @@ const GROUPS: [Checks; 26] = [
     jobs::CHECKS,
     websockets::CHECKS,
     streams::CHECKS,
+    istio::CHECKS,
     traffic::CHECKS,
     change::CHECKS,
     live::CHECKS,
