@@ -113,6 +113,13 @@ impl PodSettings {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
+    /// Whether there may be a gate: also one that needs no hook exports the statistics that it
+    /// reads.
+    pub(crate) fn may_have_gate(&self) -> bool {
+        let suffixes = self.annotations.get("sidecar.istio.io/statsInclusionSuffixes");
+        self.expects_gate() || suffixes.is_some_and(|list| list.contains("downstream_rq_active"))
+    }
+
     /// Whether the hook or an annotation says that there is a gate.
     pub(crate) fn expects_gate(&self) -> bool {
         self.asks_gate() || self.annotations.contains_key("laststream.io/gate-port")

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use laststream_filter::config::wire::{Configuration, Gate, Role, Scope};
+use laststream_filter::config::wire::{Configuration, Gate, Role, Scope, Starts};
 
 use super::bootstraps::bootstraps_of;
 use super::inputs::Inputs;
@@ -33,6 +33,11 @@ pub(super) fn of_role(
 pub(super) fn gates(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Gate)> {
     let gates = of_role(inputs, Role::Gate);
     gates.map(|(module, wire)| (module, wire.gate.clone().unwrap_or_default()))
+}
+
+/// Whether the drain of this gate needs no stop hook.
+pub(super) fn starts_by_agent(gate: &Gate) -> bool {
+    gate.starts == Starts::Agent
 }
 
 /// laststream's counters of all files, with their scopes.

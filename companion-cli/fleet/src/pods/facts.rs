@@ -11,6 +11,8 @@ use laststream_base::ports;
 pub const PROXIES: [&str; 2] = [ISTIO_PROXY, ENVOY_GATEWAYS];
 pub const ISTIO_PROXY: &str = "istio-proxy";
 const ENVOY_GATEWAYS: &str = "envoy";
+/// The annotation with settings of Istio's proxies.
+const PROXY_CONFIG: &str = "proxy.istio.io/config";
 /// The port on which Envoy Gateway's proxies serve their statistics.
 const ENVOY_GATEWAY_STATS: u16 = 19001;
 /// The annotation that names another port for the statistics.
@@ -89,7 +91,12 @@ impl PodFacts {
             terminating: meta.deletion_timestamp.is_some(),
             grace_ends: meta.deletion_timestamp.as_ref().map(|time| time.0),
             grace: grace.and_then(|grace| grace.try_into().ok()).unwrap_or(GRACE),
-            hook: proxy.map(Hook::of).unwrap_or_default(),
+            hook: match proxy.map(Hook::of) {
+                Some(Hook::Missing) => {
+                    annotation(PROXY_CONFIG).map_or(Hook::Missing, |config| hook::without(config))
+                }
+                hook => hook.unwrap_or_default(),
+            },
             stats_port: ports.stats.or_else(|| annotated(STATS_PORT_ANNOTATION)).unwrap_or(stats),
             gate_port: ports
                 .gate

@@ -1,4 +1,5 @@
-//! The stop hook of a proxy: whether it asks the gate, on which port, and for how long. Pure.
+//! The stop hook of a proxy: whether it asks the gate, on which port, and for how long; and how long
+//! Istio's agent waits where there is none. Pure.
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
 
@@ -6,14 +7,15 @@ use laststream_base::time_span::TimeSpan;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Hook {
-    /// There is no stop hook.
+    /// There is no stop hook, and no annotation that lets Istio's agent wait.
     #[default]
     Missing,
     /// The stop hook does not ask the gate.
     Other,
     /// The stop hook asks the gate, and names no time limit.
     Untimed,
-    /// The stop hook asks the gate for at most this many seconds.
+    /// The stop hook asks the gate for at most this many seconds, or without one Istio's agent waits
+    /// for as long.
     Within(u64),
 }
 
@@ -28,6 +30,18 @@ impl Hook {
         let words: Vec<&str> = exec.command.iter().flatten().map(String::as_str).collect();
         of_command(&words.join(" "))
     }
+}
+
+/// The setting of Istio's agent in the annotation of a pod.
+const AGENT_WAITS: &str = "terminationDrainDuration";
+
+/// A pod without a stop hook, by its annotation with the settings of the proxy.
+pub(crate) fn without(config: &str) -> Hook {
+    let value = config.split_once(AGENT_WAITS).map(|(_, rest)| rest).unwrap_or_default();
+    let value = value.trim_start_matches(['"', ':', ' ']);
+    let end = value.find(|character: char| !character.is_ascii_alphanumeric());
+    let time = value.get(..end.unwrap_or(value.len())).and_then(|text| text.parse().ok());
+    time.map_or(Hook::Missing, |time: TimeSpan| Hook::Within(time.whole_seconds()))
 }
 
 fn stop_hook(proxy: &Container) -> Option<&LifecycleHandler> {
@@ -89,6 +103,19 @@ mod tests {
         let own = ["/laststream", "prestop", "--gate=http://127.0.0.1:9000", "--timeout=24s"];
         assert_eq!(of(&own), Some(9000));
         assert_eq!(of(&["sleep", "5"]), None);
+    }
+
+    #[test]
+    fn istios_agent_waits_where_there_is_no_hook() {
+        for (config, expected) in [
+            ("terminationDrainDuration: 28s\ndrainDuration: 45s", Hook::Within(28)),
+            ("{\"terminationDrainDuration\": \"66s\"}", Hook::Within(66)),
+            ("drainDuration: 45s", Hook::Missing),
+            ("terminationDrainDuration: soon", Hook::Missing),
+            ("", Hook::Missing),
+        ] {
+            assert_eq!(without(config), expected, "{config}");
+        }
     }
 
     #[test]

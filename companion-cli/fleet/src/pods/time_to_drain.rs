@@ -1,4 +1,5 @@
-//! The time that streams have when a pod ends, from its stop hook and its grace period. Pure.
+//! The time that streams have when a pod ends, from its stop hook or the time that Istio's agent
+//! waits, and its grace period. Pure.
 
 use crate::pods::facts::PodFacts;
 use crate::pods::hook::Hook;
@@ -25,7 +26,7 @@ pub(crate) fn bound(pod: &PodFacts) -> Bound {
         Hook::Within(hook) if hook >= grace => of(
             grace,
             Some(format!(
-                "its stop hook may take {hook} s, and its grace period ends after {grace} s: \
+                "its stop may take {hook} s, and its grace period ends after {grace} s: \
                  what is in flight then is cut"
             )),
         ),
@@ -98,7 +99,7 @@ mod tests {
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines[0].starts_with("2 pods: streams have 24 s"), "{lines:?}");
         assert!(lines[1].starts_with("pod/c: its proxy has no stop hook"), "{lines:?}");
-        let longer = "pod/e: its stop hook may take 60 s, and its grace period ends after 30 s";
+        let longer = "pod/e: its stop may take 60 s, and its grace period ends after 30 s";
         assert!(lines[2].starts_with(longer), "{lines:?}");
     }
 }

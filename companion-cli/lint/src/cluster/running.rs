@@ -34,18 +34,18 @@ pub(super) struct OwnedPods {
 }
 
 impl RunningPods {
-    /// Adds a pod. Returns whether its settings say that there is a gate.
+    /// Adds a pod. Returns whether its settings show that there may be a gate.
     pub fn add(&mut self, uid: String, pod: Value) -> bool {
         let owner = places::owner(&pod);
         let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
         let (name, created) = (text("name"), text("creationTimestamp"));
         let settings = PodSettings::of(&pod);
-        let expects_gate = settings.expects_gate();
+        let may_have_gate = settings.may_have_gate();
         if self.newest.get(&owner).is_none_or(|(other, _)| created > *other) {
             self.newest.insert(owner.clone(), (created.clone(), pod));
         }
         self.pods.push(RunningPod { uid, name, created, settings, owner });
-        expects_gate
+        may_have_gate
     }
 
     #[must_use]

@@ -5,11 +5,12 @@ mod neighbours;
 use laststream_filter::config::wire::{Gate, Scope};
 use laststream_filter::gate::access::ADDRESS_KEY;
 
+use crate::envoy_filter::{Patch, patches_of};
 use crate::envoys::{clusters, whole_bootstraps};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
 use crate::listeners::{addresses, connection_manager, is_loopback, listeners, routes, uses};
-use crate::modules::{counters, gates};
+use crate::modules::{counters, gates, starts_by_agent};
 use crate::node::Node;
 use crate::pods::{Pod, stop_hooks};
 use crate::reach::Reach;
@@ -35,6 +36,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS413", secret_in_clear_text),
     ("LS414", gate_without_state),
     ("LS415", missing_cluster),
+    ("LS415", missing_agent),
     ("LS416", heeds_overload),
     ("LS417", ignored_counter),
 ];
@@ -204,9 +206,9 @@ fn missing_cluster<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let Some(clusters) = clusters(bootstrap) else { continue };
         let reach = Reach::of(bootstrap);
         for (module, gate) in gates(inputs).filter(|(module, _)| *module.reach() == reach) {
-            for (path, name) in called(&gate) {
+            for ([part, field], name) in called(&gate) {
                 if !name.is_empty() && !clusters.contains(&name) {
-                    let place = module.part_or_all(&["gate", path, "cluster"]);
+                    let place = module.part_or_all(&["gate", part, field]);
                     findings.at(place, format!("no cluster has the name `{name}`"));
                 }
             }
@@ -215,8 +217,30 @@ fn missing_cluster<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 /// The fields of a gate that name a cluster, and the names. An empty one is none.
-fn called(gate: &Gate) -> impl Iterator<Item = (&'static str, &str)> {
-    let app = gate.app.as_ref().map(|app| ("app", &*app.cluster));
-    let notify = gate.notify.as_ref().map(|notify| ("notify", &*notify.cluster));
-    [("admin", &*gate.admin.cluster)].into_iter().chain(app).chain(notify)
+fn called(gate: &Gate) -> impl Iterator<Item = ([&'static str; 2], &str)> {
+    let app = gate.app.as_ref().map(|app| (["app", "cluster"], &*app.cluster));
+    let notify = gate.notify.as_ref().map(|notify| (["notify", "cluster"], &*notify.cluster));
+    let admin = (["admin", "cluster"], &*gate.admin.cluster);
+    [admin].into_iter().chain(app).chain(notify).chain(agent_of(gate))
+}
+
+/// The same for the cluster of Istio's agent, which a gate asks whose drain starts with its stop.
+fn agent_of(gate: &Gate) -> Option<([&'static str; 2], &str)> {
+    let agent = (["admin", "agent_cluster"], &*gate.admin.agent_cluster);
+    starts_by_agent(gate).then_some(agent)
+}
+
+/// Istio's bootstrap has no cluster for it: an EnvoyFilter adds one.
+fn missing_agent<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let added: Vec<_> = patches_of(inputs, "CLUSTER").filter_map(Patch::value).collect();
+    for (module, gate) in gates(inputs).filter(|(module, _)| module.patch().is_some()) {
+        let Some(([part, field], name)) = agent_of(&gate) else { continue };
+        let is_it = |cluster: &Node<'_>| {
+            cluster.text_of("name") == Some(name) && Reach::of(*cluster).may_meet(module.reach())
+        };
+        if !added.iter().any(is_it) {
+            let place = module.part_or_all(&["gate", part, field]);
+            findings.at(place, format!("no patch adds the cluster `{name}`"));
+        }
+    }
 }

@@ -1,6 +1,7 @@
-//! LS55x: times that must fit together: grace periods, deadlines, the agent's drain. This file
-//! checks the agent's settings: LS554 to LS556, LS559.
+//! LS55x and LS560: times that must fit together: grace periods, deadlines, the agent's drain. This
+//! file checks the agent's settings: LS554 to LS556, LS559.
 
+pub(super) mod agent;
 pub(super) mod deadlines;
 mod requests;
 
@@ -11,9 +12,11 @@ use crate::objects::{Object, object_of};
 use crate::pods::{Pod, pod_around, pods};
 use crate::reach::ProxySelector;
 use crate::split_pods::SplitPods;
+use agent::agent_below_deadline;
 use deadlines::{
     drain_below_deadline, grace_below_deadline, grace_below_hook, hook_below_deadline,
 };
+use laststream_policy::KUBELET;
 use requests::request_beyond_grace;
 
 pub(super) const CHECKS: Checks = &[
@@ -26,6 +29,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS557", request_beyond_grace),
     ("LS558", drain_below_deadline),
     ("LS559", exit_on_zero_with_grace),
+    ("LS560", agent_below_deadline),
 ];
 
 const EXIT_ON_ZERO: &str = "EXIT_ON_ZERO_ACTIVE_CONNECTIONS";
@@ -115,7 +119,8 @@ fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let parts = SplitPods::of(inputs);
     for node in settings(inputs, &[MINIMUM, DURATION]) {
         let Some(time) = node.millis() else { continue };
-        let is_short = |(_, grace, _): &Concerned<'g>| grace.saturating_mul(1000) <= time;
+        let least = time.saturating_add(KUBELET.millis());
+        let is_short = |(_, grace, _): &Concerned<'g>| grace.saturating_mul(1000) < least;
         let concerned = concerned(inputs, &parts, node);
         if let Some((pod, grace, place)) = concerned.into_iter().find(is_short) {
             let time = time / 1000;

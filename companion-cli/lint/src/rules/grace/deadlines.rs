@@ -4,10 +4,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use laststream_filter::config::wire::Gate;
+
 use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::listeners::ports;
-use crate::modules::{Module, gated_pods, gates};
+use crate::modules::{Module, gated_pods, gates, starts_by_agent};
 use crate::node::Node;
 use crate::pods::{DEFAULT_GRACE, Hook, Pod, pod_around, stop_hooks};
 use crate::split_pods::SplitPods;
@@ -17,7 +19,7 @@ use laststream_base::time_span::milliseconds;
 type Deadline<'g> = (Module<'g>, u64);
 
 /// The gates that stop hooks ask, by the ports of their listeners.
-struct AskedGates<'g> {
+pub(super) struct AskedGates<'g> {
     parts: SplitPods<'g>,
     /// The gate with the shortest deadline, by port.
     shortest: HashMap<u64, Deadline<'g>>,
@@ -26,7 +28,7 @@ struct AskedGates<'g> {
 }
 
 impl<'g> AskedGates<'g> {
-    fn of(inputs: &'g Inputs) -> Self {
+    pub(super) fn of(inputs: &'g Inputs) -> Self {
         let mut shortest: HashMap<u64, Deadline<'g>> = HashMap::new();
         let mut of_modules: HashMap<Node<'g>, Vec<u64>> = HashMap::new();
         let mut gates: Vec<_> = gates(inputs).collect();
@@ -55,7 +57,7 @@ impl<'g> AskedGates<'g> {
     /// The gate that a stop hook asks. If the pod is known only from a patch or from values of a
     /// chart, which may lack the labels by which gates select it, the gate with the shortest
     /// deadline counts.
-    fn asked_by(&self, hook: Hook<'g>) -> Option<Deadline<'g>> {
+    pub(super) fn asked_by(&self, hook: Hook<'g>) -> Option<Deadline<'g>> {
         if !hook.runs_agent("wait") {
             return None;
         }
@@ -77,17 +79,20 @@ pub(in crate::rules) fn port_of(url: &str) -> Option<u64> {
     authority.rsplit_once(':')?.1.parse().ok()
 }
 
-/// The time needed after the hook, in seconds: the agent waits 5 s, and 2 s are for kubelet. At the
-/// deadline the agent is not draining yet, because the gate calls `finish` only at zero.
-pub(in crate::rules) const AFTER: u64 = 7;
+/// The time needed after the deadline, in seconds: 2 s are for kubelet, and before, the agent waits
+/// 5 s after a hook. At the deadline it is not draining yet, because the gate calls `finish` only at
+/// zero. An agent whose stop starts the drain waits 3 s longer than the gate.
+pub(in crate::rules) fn after(gate: &Gate) -> u64 {
+    if starts_by_agent(gate) { 5 } else { 7 }
+}
 
 pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let mut compare = |place: Node<'g>, grace: u64, deadline_ms: u64| {
+    let mut compare = |place: Node<'g>, grace: u64, deadline_ms: u64, after: u64| {
         let deadline = deadline_ms.div_ceil(1000);
-        let least = deadline.saturating_add(AFTER);
+        let least = deadline.saturating_add(after);
         if grace < least {
             let message = format!(
-                "{grace} s of grace, and the gate needs {deadline} s and {AFTER} s after it: \
+                "{grace} s of grace, and the gate needs {deadline} s and {after} s after it: \
                  write {least}"
             );
             findings.at(place, message);
@@ -97,12 +102,12 @@ pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
     for (_, gate, pod) in gated_pods(inputs) {
         let node = gates.parts.grace(pod);
         let grace = node.and_then(Node::number).unwrap_or(DEFAULT_GRACE);
-        compare(node.unwrap_or(pod.spec), grace, gate.deadline_ms);
+        compare(node.unwrap_or(pod.spec), grace, gate.deadline_ms, after(&gate));
     }
     for hook in stop_hooks(inputs).filter(|hook| hook.pod().is_none()) {
         let Some(node) = hook.grace_in_values() else { continue };
         if let Some((grace, (_, deadline))) = node.number().zip(gates.asked_by(hook)) {
-            compare(node, grace, deadline);
+            compare(node, grace, deadline, after(&Gate::default()));
         }
     }
 }

@@ -9,7 +9,7 @@ use laststream_render::question;
 use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::listeners::ports;
-use crate::modules::{gated_pods, gates};
+use crate::modules::{gated_pods, gates, starts_by_agent};
 use crate::node::Node;
 use crate::pods::{Hook, pods, stop_hooks};
 use crate::split_pods::SplitPods;
@@ -109,9 +109,7 @@ pub(super) fn other_port<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// Proxy containers that are written for a hook, and have none.
 pub(super) fn without_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let ports: BTreeSet<u64> =
-        gates(inputs).flat_map(|(module, _)| ports(inputs, module)).collect();
-    if ports.is_empty() {
+    if gates(inputs).all(|(_, gate)| starts_by_agent(&gate)) {
         return;
     }
     let parts = SplitPods::of(inputs);

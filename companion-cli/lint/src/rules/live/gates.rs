@@ -1,15 +1,18 @@
 //! The answers of running gates, and gates beside the pods that they are in.
 
 use std::cell::LazyCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use laststream_filter::config::wire::Gate;
 
 use super::pods::{Running, grouped, report, running};
 use crate::finding::Findings;
 use crate::inputs::Inputs;
 use crate::live::{GateAnswer, LivePod, PodSettings};
-use crate::modules::gated_pods;
+use crate::modules::{gated_pods, starts_by_agent};
 use crate::node::Node;
-use crate::rules::grace::deadlines::AFTER;
+use crate::pods::Pod;
+use crate::rules::grace::deadlines::after;
 
 pub(super) fn missing<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     report(inputs, findings, ": ", |_, pod| match &pod.gate {
@@ -49,20 +52,20 @@ pub(super) fn versions<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// The longest deadline of the gates of each pod, in milliseconds, by its template.
-fn deadlines(inputs: &Inputs) -> HashMap<Node<'_>, u64> {
-    let mut deadlines: HashMap<_, u64> = HashMap::new();
+/// The longest time that the gates of each pod need, in seconds, by its template.
+fn needed_grace(inputs: &Inputs) -> HashMap<Node<'_>, u64> {
+    let mut needed: HashMap<_, u64> = HashMap::new();
     for (_, gate, pod) in gated_pods(inputs) {
-        let longest = deadlines.entry(pod.template).or_default();
-        *longest = gate.deadline_ms.max(*longest);
+        let longest = needed.entry(pod.template).or_default();
+        *longest = gate.deadline_ms.div_ceil(1000).saturating_add(after(&gate)).max(*longest);
     }
-    deadlines
+    needed
 }
 
 pub(super) fn grace_of_running_pods<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let deadlines = LazyCell::new(|| deadlines(inputs));
+    let needed = LazyCell::new(|| needed_grace(inputs));
     report(inputs, findings, ": ", |Running { workload, pod }, LivePod { settings, .. }| {
-        let least = deadlines.get(&pod.template)?.div_ceil(1000).saturating_add(AFTER);
+        let least = *needed.get(&pod.template)?;
         let grace = settings.grace;
         let is_short = grace < least && grace != workload.template.as_ref()?.grace;
         is_short.then(|| format!("{grace} s of grace, and the gate needs {least} s"))
@@ -70,11 +73,15 @@ pub(super) fn grace_of_running_pods<'g>(inputs: &'g Inputs, findings: &mut Findi
 }
 
 pub(super) fn without_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let gated = LazyCell::new(|| deadlines(inputs));
+    let by_hook = |(_, gate, pod): (_, Gate, Pod<'g>)| (!starts_by_agent(&gate)).then_some(pod);
+    let gated: LazyCell<HashSet<_>, _> = LazyCell::new(|| {
+        let pods = gated_pods(inputs).into_iter().filter_map(by_hook);
+        pods.map(|pod| pod.template).collect()
+    });
     for Running { workload, pod } in running(inputs) {
         let templates = workload.template.iter();
         let mut settings = templates.chain(workload.pods.iter().map(|pod| &pod.settings));
-        if gated.contains_key(&pod.template) && !settings.any(PodSettings::asks_gate) {
+        if gated.contains(&pod.template) && !settings.any(PodSettings::asks_gate) {
             findings
                 .at(pod.template, "a gate is in these pods, and their stop hook does not ask it");
         }
