@@ -19,10 +19,11 @@ pub enum Kind {
     /// Envoy Gateway's policies; with `delivery: image_volume` an EnvoyProxy with gate and stop
     /// hook.
     EnvoyGateway,
-    /// The stop hook that asks the gate; `--for` chooses its place.
+    /// The stop hook that asks the gate, with `drain: {starts: hook}`; `--for` chooses its place.
     Lifecycle,
     /// Pod annotations for Istio's bootstrap: statistics, drain times, and
-    /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS if the policy keeps it.
+    /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS if the policy keeps it; with the grace period where no hook
+    /// has it.
     ProxyConfig,
     /// An EnvoyFilter that makes the count of running proxies exact, until their pods have the
     /// annotations of `proxy-config`. For Istio 1.30 and newer; `all` does not write it.

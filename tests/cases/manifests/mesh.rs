@@ -73,11 +73,15 @@ impl Proxy {
             bootstrap["static_resources"]["listeners"].as_array_mut().context("no listeners")?;
         let patches = filter["spec"]["configPatches"].as_array().context("no configPatches")?;
         let mesh = Mesh { version: istio(lab)?, delivery, xds: &xds, places };
+        let mut clusters = Vec::new();
         for patch in patches {
             if mesh.matches_version(patch)? {
-                mesh.apply(patch, listeners).with_context(|| format!("{patch:#}"))?;
+                mesh.apply(patch, listeners, &mut clusters)
+                    .with_context(|| format!("{patch:#}"))?;
             }
         }
+        let own = bootstrap["static_resources"]["clusters"].as_array_mut();
+        own.context("no clusters")?.extend(clusters);
         let options = Options { drain_time_s: Some(600), ..Options::default() };
         let envoy = Envoy::start(&lab.envoy, bootstrap, options).await?;
         Ok(Self { envoy, upstream, _xds: xds })
@@ -113,7 +117,12 @@ struct Mesh<'a> {
 }
 
 impl Mesh<'_> {
-    fn apply(&self, patch: &Value, listeners: &mut Vec<Value>) -> Outcome {
+    fn apply(
+        &self,
+        patch: &Value,
+        listeners: &mut Vec<Value>,
+        clusters: &mut Vec<Value>,
+    ) -> Outcome {
         let value = &patch["patch"]["value"];
         let operation = patch["patch"]["operation"].as_str().context("no operation")?;
         match (patch["applyTo"].as_str().context("no applyTo")?, operation) {
@@ -134,6 +143,10 @@ impl Mesh<'_> {
             ("ROUTE_CONFIGURATION", "MERGE") => self
                 .managers(patch, listeners, |manager| merge(&mut manager["route_config"], value)),
             ("LISTENER", "ADD") => self.add(patch, listeners),
+            ("CLUSTER", "ADD") => {
+                clusters.push(value.clone());
+                Ok(())
+            }
             (what, operation) => bail!("istiod has not been taught {operation} for {what}"),
         }
     }

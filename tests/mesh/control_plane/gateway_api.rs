@@ -19,7 +19,7 @@ pub(super) async fn overlay() -> Outcome {
     let policy = format!(
         "namespace: m7\nmodule: {}\nplacement: {{gateway_api: {{gateway: edge, autoscaler: \
          {{minReplicas: 2, maxReplicas: 5}}, disruption_budget: {{minAvailable: 1}}}}}}\n\
-         drain: {{longest_request: 60s, exit_on_zero: true}}\ngate: {{port: {}}}\n",
+         drain: {{longest_request: 60s, exit_on_zero: true, starts: hook}}\ngate: {{port: {}}}\n",
         stage.world.module, stage.gate
     );
     let folder = stage.render_all(&policy)?;
@@ -97,7 +97,7 @@ async fn class_default(stage: &Stage) -> Outcome {
     let own = Stage::new("m7-class").await?;
     let policy = format!(
         "module: {}\nname: m7-class\nplacement: {{gateway_api: {{class: istio}}}}\n\
-         drain: {{longest_request: 30s}}\ngate: {{port: {}}}\n",
+         drain: {{longest_request: 30s, starts: hook}}\ngate: {{port: {}}}\n",
         own.world.module, own.gate
     );
     own.put(&policy).await?;

@@ -123,7 +123,7 @@ async fn bootstrap(stage: &Stage, policy: &str) -> Outcome {
 /// The gateway chart writes its value `lifecycle` into the container `istio-proxy`, which the
 /// webhook fills.
 async fn gateway(stage: &Stage) -> Outcome {
-    let policy = stage.gateway_policy("");
+    let policy = stage.gateway_policy("drain: {starts: hook}\n");
     let values = yaml(&stage.render(&["lifecycle", "--for", "gateway-chart"], &policy)?)?;
     let mut template = template(json!({ "inject.istio.io/templates": "gateway" }));
     let container =

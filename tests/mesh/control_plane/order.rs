@@ -16,7 +16,7 @@ pub(super) async fn of_the_overlay() -> Outcome {
     template(&stage, "edge-istio", |_| true).await?;
     let policy = format!(
         "namespace: {NAME}\nmodule: {}\nplacement: {{gateway_api: {{gateway: edge}}}}\n\
-         gate: {{port: {}}}\n",
+         gate: {{port: {}}}\ndrain: {{starts: hook}}\n",
         stage.world.module, stage.gate
     );
     let rendered = stage.render_all(&policy)?;

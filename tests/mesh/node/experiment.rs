@@ -1,8 +1,8 @@
 //! N1: the experiment of `laststream demo`: a request of 10 s or longer, its pod deleted after 1 s;
-//! without any hook, with Istio's own means, and with the rendered hook.
+//! with nothing, with Istio's own means, with the rendered hook, and with a gate that needs none.
 
 use super::lane::{Lane, OUTLASTS_ALL, Seen, long_grace, side_by_side, task};
-use super::workload::{Proxy, Workload, routes, sidecars};
+use super::workload::{AGENT, HOOK, Proxy, SIDECAR, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -22,7 +22,11 @@ pub(crate) async fn case() -> Outcome {
     let seen =
         side_by_side(lanes(front).into_iter().map(|lane| task(world, lane)).collect()).await?;
     seen.iter().for_each(|seen| row("N1", seen.what, seen.words()));
-    judge(&seen)
+    judge(&seen)?;
+    let failed = ["get", "events", "--field-selector", "reason=FailedPreStopHook"];
+    let failed = world.cluster.run(&[&failed[..], &["--output=name", "-n", KEPT]].concat()).await?;
+    ensure!(failed.is_empty(), "{failed}");
+    Ok(())
 }
 
 /// Namespaces, routes, and the gateway in front of the apps.
@@ -38,9 +42,16 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
         ("n.bare", "native.bare"),
         ("c.kept", "classic.kept"),
         ("n.kept", "native.kept"),
+        ("a.kept", "classic-agent.kept"),
     ];
     let mut objects = routes(BARE, "front", &hosts);
-    for (namespace, gateway) in [(BARE, "gateway"), (BARE, "zero"), (KEPT, "gateway")] {
+    for (namespace, gateway) in [
+        (BARE, "gateway"),
+        (BARE, "zero"),
+        (KEPT, "gateway"),
+        (KEPT, "gateway-agent"),
+        (KEPT, "idle-agent"),
+    ] {
         objects.extend(routes(namespace, gateway, &[("kept.test", "backend.default")]));
     }
     world.cluster.apply_all(&objects).await?;
@@ -50,18 +61,22 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
 fn lanes(front: SocketAddr) -> Vec<Lane> {
     use Proxy::{Classic, Gateway, Native};
 
-    let lane = |what, namespace: &'static str, name, proxy, host: Option<&'static str>| Lane {
-        what,
-        workload: Workload {
-            proxy,
-            drain: (namespace == KEPT).then(long_grace),
-            ..Workload::app(namespace, name)
-        },
-        request: REQUEST,
-        idle_connection: proxy == Gateway,
-        through: host.map(|host| (front, host)),
-        ..Lane::default()
-    };
+    let lane =
+        |what, namespace: &'static str, name: &'static str, proxy, host: Option<&'static str>| {
+            Lane {
+                what,
+                workload: Workload {
+                    proxy,
+                    drain: (namespace == KEPT).then(long_grace),
+                    starts: if name.ends_with(AGENT) { AGENT } else { HOOK },
+                    ..Workload::app(namespace, name)
+                },
+                request: REQUEST,
+                idle_connection: proxy == Gateway,
+                through: host.map(|host| (front, host)),
+                ..Lane::default()
+            }
+        };
     let lost = |lane: Lane| Lane { request: OUTLASTS_ALL, ..lane };
     let what = "a gateway with EXIT_ON_ZERO and an idle connection";
     let mut zero = lane(what, BARE, "zero", Gateway, None);
@@ -73,6 +88,14 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
             }
         }"#
     });
+    let what = "a classic sidecar, no hook, it also waits for the app";
+    let mut classic = lane(what, KEPT, "classic-agent", Classic, Some("a.kept"));
+    let mut drain = long_grace();
+    drain["wait_for_app"] = json!({ "cluster": format!("inbound|{SIDECAR}||") });
+    classic.workload.drain = Some(drain);
+    let what = "a gateway whose last request ends at the deletion, no hook";
+    let mut idle = lane(what, KEPT, "idle-agent", Gateway, None);
+    idle.request = Duration::from_secs(1);
     vec![
         lost(lane("a classic sidecar, nothing", BARE, "classic", Classic, Some("c.bare"))),
         lane("a classic sidecar, the rendered hook", KEPT, "classic", Classic, Some("c.kept")),
@@ -87,15 +110,33 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
             None,
         ),
         zero,
+        classic,
+        lane("a gateway with an idle connection, no hook", KEPT, "gateway-agent", Gateway, None),
+        idle,
     ]
 }
+
+/// More than a stop takes on a busy machine where nothing is in flight.
+const SOON: Duration = Duration::from_secs(20);
 
 /// A little before the app answers, 9 s after the deletion: the request lasts 10 s, and the pod is
 /// deleted 1 s after its beginning.
 const APP_HAS_ENDED: Duration = Duration::from_millis(8_500);
 
 fn judge(seen: &[Seen]) -> Outcome {
-    let [classic, classic_kept, native, native_kept, gateway, gateway_kept, zero] = seen else {
+    let [
+        classic,
+        classic_kept,
+        native,
+        native_kept,
+        gateway,
+        gateway_kept,
+        zero,
+        classic_agent,
+        gateway_agent,
+        idle,
+    ] = seen
+    else {
         bail!("{} lanes", seen.len())
     };
     classic.expect_lost()?;
@@ -103,6 +144,11 @@ fn judge(seen: &[Seen]) -> Outcome {
     for kept in [classic_kept, native_kept, gateway_kept] {
         kept.expect_kept()?;
     }
+    for kept in [classic_agent, gateway_agent, idle] {
+        kept.expect_kept()?;
+        kept.expect(kept.exit == Some(0), "the agent ends after Envoy")?;
+    }
+    idle.expect(idle.gone < SOON, "nothing was in flight")?;
     // Without the gate, nothing keeps Envoy until it has passed the app's last answer on. On a busy
     // machine it once ended too early.
     let app_has_ended = native.answered >= APP_HAS_ENDED;

@@ -1,5 +1,5 @@
 //! N5 and N6: a Gateway of the Gateway API. Istio makes the Deployment, with the rendered overlay
-//! merged over it; kubelet runs its pods. The gateways of N1 and N2 are Deployments of the user.
+//! merged over it, or with the Gateway's annotations; kubelet runs its pods. The gateways of N1 and N2 are Deployments of the user.
 
 use super::lane::{Lane, OUTLASTS_ALL, long_grace, side_by_side};
 use super::load::HOST;
@@ -15,32 +15,38 @@ const API: &str = "gateway.networking.k8s.io/v1";
 const NAMESPACE: &str = "api";
 const ROLLING: &str = "api-rolling";
 
-/// N5: a request of 10 s or longer, its pod deleted after 1 s; without laststream, and with the
-/// overlay.
+/// N5: a request of 10 s or longer, its pod deleted after 1 s; without laststream, with the overlay,
+/// and with annotations alone.
 pub(crate) async fn case() -> Outcome {
     let (world, _turn) = World::shared().await?;
     world.cluster.namespace(NAMESPACE).await?;
     Workload::app(NAMESPACE, "backend").create(world).await?;
-    for gateway in ["bare", "kept"] {
+    for gateway in ["bare", "kept", "agent"] {
         world.cluster.apply_all(&objects(NAMESPACE, gateway, "kept.test", "backend")).await?;
     }
-    overlay(world, NAMESPACE, "kept", &long_grace()).await?;
+    let mut drain = long_grace();
+    drain["starts"] = json!("hook");
+    overlay(world, NAMESPACE, "kept", &drain).await?;
+    annotations(world, NAMESPACE, "agent").await?;
     let lanes = [
         lane("a Gateway of the Gateway API, nothing", "bare"),
         lane("a Gateway of the Gateway API, the rendered overlay with an image volume", "kept"),
+        lane("a Gateway of the Gateway API, two annotations, no hook", "agent"),
     ];
     let tasks = lanes.into_iter().map(|lane| -> super::lane::Task<_> { Box::pin(lane.run(world)) });
     let seen = side_by_side(tasks.collect()).await?;
     seen.iter().for_each(|seen| row("N5", seen.what, seen.words()));
-    let [bare, kept] = seen.as_slice() else { bail!("{} lanes", seen.len()) };
+    let [bare, kept, agent] = seen.as_slice() else { bail!("{} lanes", seen.len()) };
     bare.expect_lost()?;
-    kept.expect_kept()
+    kept.expect_kept()?;
+    agent.expect_kept()?;
+    agent.expect(agent.exit == Some(0), "the agent ends after Envoy")
 }
 
 /// N6: rolling restarts of a Gateway's pods and of the app under load.
 pub(crate) async fn rolling() -> Outcome {
     let (world, _turn) = World::alone().await?;
-    let drain = json!({ "longest_request": "30s" });
+    let drain = json!({ "longest_request": "30s", "starts": "agent" });
     world.cluster.injected_namespace(ROLLING).await?;
     world.cluster.apply_all(&[sidecars(ROLLING)]).await?;
     let app = app(ROLLING, Some(drain.clone()));
@@ -114,12 +120,35 @@ async fn overlay(world: &World, namespace: &str, gateway: &str, drain: &Value) -
         let made = world.cluster.get(namespace, &object).await?;
         let pod = &made["spec"]["template"]["spec"];
         let container = &pod["containers"][0];
-        let hook = &container["lifecycle"]["preStop"]["exec"]["command"];
-        ensure_eq!(hook[0], "pilot-agent", "the hook");
+        let has_hook = container["lifecycle"]["preStop"]["exec"].is_object();
+        ensure_eq!(has_hook, drain["starts"] == "hook", "the hook");
         ensure!(pod["volumes"].to_string().contains("laststream-module"), "{pod}");
         ensure!(container["volumeMounts"].to_string().contains("/opt/laststream"), "{pod}");
         Ok(())
     };
-    wait_for(PATIENCE, "Istio's Deployment with hook and volume", merged).await?;
+    wait_for(PATIENCE, "Istio's Deployment with the overlay", merged).await?;
+    world.rolled(namespace, &deployment).await
+}
+
+/// Applies the files of `render all` for a gate that needs neither hook nor overlay, and waits until
+/// Istio's Deployment has the annotations and its pods are replaced.
+async fn annotations(world: &World, namespace: &str, gateway: &str) -> Outcome {
+    let policy = json!({
+        "namespace": namespace, "module": world.module,
+        "placement": { "gateway_api": { "gateway": gateway } }, "drain": { "starts": "agent" },
+    });
+    let name = format!("{namespace}-{gateway}");
+    let folder = render_all(&world.user, &name, &policy.to_string(), &["--plain-http"])?;
+    world.cluster.apply_rendered(&folder, namespace, gateway).await?;
+    let deployment = format!("{gateway}-istio");
+    let object = format!("deployment/{deployment}");
+    wait_for(PATIENCE, "Istio's Deployment with the annotations", async || {
+        let made = world.cluster.get(namespace, &object).await?;
+        let annotations = &made["spec"]["template"]["metadata"]["annotations"];
+        let config = annotations["proxy.istio.io/config"].as_str().unwrap_or_default();
+        ensure!(config.contains("terminationDrainDuration: 28s"), "{annotations}");
+        Ok(())
+    })
+    .await?;
     world.rolled(namespace, &deployment).await
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::load::{HOST, Load, MIXED};
-use super::workload::{Pod, Proxy, Workload, routes, sidecars};
+use super::workload::{AGENT, HOOK, Pod, Proxy, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -22,14 +22,12 @@ pub(super) struct Run {
 
 pub(crate) async fn case() -> Outcome {
     let (world, _turn) = World::alone().await?;
-    let with = run(world, "rolling", true).await?;
-    let without = run(world, "rolling-bare", false).await?;
-    ensure_eq!(
-        with.lost,
-        0,
-        "requests lost with laststream, the first of them:\n{}\n",
-        with.first_lost
-    );
+    for (namespace, starts) in [("rolling", HOOK), ("rolling-agent", AGENT)] {
+        let with = run(world, namespace, Some(starts)).await?;
+        let first = with.first_lost;
+        ensure_eq!(with.lost, 0, "requests lost with laststream, {starts}, the first:\n{first}\n");
+    }
+    let without = run(world, "rolling-bare", None).await?;
     ensure!(without.lost > 0, "nothing was lost without laststream, so this shows nothing");
     Ok(())
 }
@@ -72,16 +70,25 @@ pub(super) fn app(namespace: &'static str, drain: Option<Value>) -> Workload<'st
     Workload { proxy: Proxy::Classic, replicas: 3, app_hook, drain, ..app }
 }
 
-async fn run(world: &'static World, namespace: &'static str, kept: bool) -> Outcome<Run> {
-    let drain = || kept.then(|| json!({ "longest_request": "30s" }));
-    let app = app(namespace, drain());
-    let gateway =
-        Workload { replicas: 2, drain: drain(), ..Workload::gateway(namespace, "gateway") };
+async fn run(
+    world: &'static World,
+    namespace: &'static str,
+    laststream: Option<&'static str>,
+) -> Outcome<Run> {
+    let drain = || laststream.map(|_| json!({ "longest_request": "30s" }));
+    let starts = laststream.unwrap_or(HOOK);
+    let app = Workload { starts, ..app(namespace, drain()) };
+    let gateway = Workload::gateway(namespace, "gateway");
+    let gateway = Workload { replicas: 2, drain: drain(), starts, ..gateway };
     let mut objects = routes(namespace, "gateway", &[(HOST, &format!("app.{namespace}"))]);
     objects.push(sidecars(namespace));
     create_behind(&gateway, &objects, Some(&app), world).await?;
     let run = under_load(world, namespace, "gateway").await?;
-    let what = if kept { "with laststream" } else { "without" };
+    let what = match laststream {
+        Some(AGENT) => "with laststream, no hook",
+        Some(_) => "with laststream",
+        None => "without",
+    };
     row("N2", format!("{ROUNDS} rolling restarts of app and gateway, {what}"), &run.seen);
     world.cluster.run(&["delete", "namespace", namespace, "--wait=false"]).await?;
     Ok(run)

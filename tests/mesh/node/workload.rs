@@ -18,6 +18,10 @@ pub(crate) const GATEWAY: u16 = 8080;
 /// The port on which sidecars take calls of the app.
 pub(crate) const OUTBOUND: u16 = 8100;
 
+/// The values of [`Workload::starts`].
+pub(crate) const HOOK: &str = "hook";
+pub(crate) const AGENT: &str = "agent";
+
 /// The proxy of a Deployment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proxy {
@@ -47,6 +51,8 @@ pub(crate) struct Workload<'a> {
     pub(crate) grace_afterwards: Option<u32>,
     /// The policy's section `drain`; without it the Deployment has no laststream.
     pub(crate) drain: Option<Value>,
+    /// What starts a drain.
+    pub(crate) starts: &'static str,
     /// Further sections of the policy.
     pub(crate) more: Value,
     /// The module, if it differs from the world's.
@@ -68,6 +74,7 @@ impl Default for Workload<'_> {
             proxy_hook: None,
             grace_afterwards: None,
             drain: None,
+            starts: HOOK,
             more: json!({}),
             module: None,
             mounted: false,
@@ -173,6 +180,8 @@ impl Workload<'_> {
             }
         };
         let delivery = if self.mounted { "image_volume" } else { "proxy" };
+        let mut drain = drain.clone();
+        drain["starts"] = json!(self.starts);
         let mut policy = json!({
             "name": self.name, "namespace": self.namespace, "placement": placement, "drain": drain,
             "delivery": delivery, "module": self.module,
@@ -220,7 +229,10 @@ impl Workload<'_> {
         mut deployment: Value,
     ) -> Outcome<Value> {
         let home = if self.proxy == Proxy::Native { "native-sidecar" } else { "pod" };
-        let mut patches = vec![world.render(&["lifecycle", "--for", home], policy)?];
+        let mut patches = Vec::new();
+        if self.starts == HOOK {
+            patches.push(world.render(&["lifecycle", "--for", home], policy)?);
+        }
         let mut rendered = vec![world.render(&["proxy-config"], policy)?];
         if self.mounted {
             rendered.push(world.render(&["image-volume"], policy)?);
@@ -288,6 +300,10 @@ fn fill_chart(deployment: &mut Value, values: &Value) {
     let template = &mut deployment["spec"]["template"];
     for (name, value) in values["podAnnotations"].as_object().into_iter().flatten() {
         template["metadata"]["annotations"][name] = value.clone();
+    }
+    let grace = "terminationGracePeriodSeconds";
+    if let Some(seconds) = values.get(grace) {
+        template["spec"][grace] = seconds.clone();
     }
     if let Some(volumes) = values.get("volumes") {
         template["spec"]["volumes"] = volumes.clone();

@@ -33,10 +33,12 @@ pub struct Drain {
     /// `terminationDrainDuration`, by default 5s. With `starts: agent` that follows from the
     /// deadline.
     pub agent: Option<TimeSpan>,
-    /// What starts the drain, by default `hook`. `agent` needs no stop hook: for gateways and
-    /// classic sidecars of Istio 1.21 and newer, without a Job.
+    /// What starts the drain, by default `agent` for gateways and for sidecars with `native: false`,
+    /// without a Job and with Istio 1.21 or newer; `hook` elsewhere, and beside fields that only a
+    /// hook knows.
     pub starts: Option<Starts>,
-    /// How clients are told to leave, by default `drain_listeners`, and `fail_health_checks` for
+    /// How clients are told to leave, by default `drain_listeners`; `nothing` with `starts: agent`
+    /// and no `delay`, because the agent has told them; `fail_health_checks` for
     /// Envoy Gateway, as its own manager does.
     pub begin: Option<Begin>,
     /// The last call of the gate, at zero. The default is `drain_agent` in Istio and `nothing`

@@ -42,7 +42,7 @@ impl Place for Gateways {
             gate_module: GateModule::Fetched,
             admin: Admin::default(),
             drain: UsualDrain::ISTIO,
-            starts: Ok(Starts::Hook),
+            starts: Ok(Starts::Agent),
             takes_sds: true,
             no_forwarded_proto: None,
             no_nlb: None,

@@ -68,7 +68,7 @@ impl Place for GatewayApi {
             gate_module: GateModule::Fetched,
             admin: Admin::default(),
             drain: UsualDrain::ISTIO,
-            starts: Ok(Starts::Hook),
+            starts: Ok(Starts::Agent),
             takes_sds: false,
             no_forwarded_proto: None,
             no_nlb: None,

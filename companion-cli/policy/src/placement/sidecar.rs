@@ -89,7 +89,12 @@ impl Place for Sidecars {
             gate_module: GateModule::Fetched,
             admin: Admin::default(),
             drain: UsualDrain::ISTIO,
-            starts: if self.is_native() { Err(DRAINED) } else { Ok(Starts::Hook) },
+            starts: match self.native {
+                Some(true) => Err(DRAINED),
+                Some(false) => Ok(Starts::Agent),
+                // A hook is right for both kinds.
+                None => Ok(Starts::Hook),
+            },
             takes_sds: true,
             no_forwarded_proto: (!has_inbound).then_some(NO_INBOUND),
             no_nlb: Some(REDIRECTED),

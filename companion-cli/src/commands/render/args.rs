@@ -75,7 +75,7 @@ Examples:
   laststream render all --policy policy.yaml --output-dir deploy/gateway
   laststream render all --policy policy.yaml --check deploy/gateway
   laststream render envoy --policy plain.yaml --into envoy.yaml --write
-  laststream render lifecycle --policy policy.yaml --for helm-values
+  laststream render proxy-config --policy policy.yaml
   laststream render schema > policy.schema.json
 
 A whole policy, for a gateway behind an AWS load balancer:

@@ -32,7 +32,8 @@ fn a_patch_names_the_namespace_of_the_policy() -> Outcome {
         }
     }
     // Istio's root namespace is also for proxies of others.
-    let gateway = format!("namespace: istio-system\nmodule: oci://h/r@{DIGEST}\n");
+    let gateway =
+        format!("namespace: istio-system\nmodule: oci://h/r@{DIGEST}\ndrain: {{starts: hook}}\n");
     for root in [gateway, sidecar.replace("shop", "istio-system")] {
         let pod = ["lifecycle", "--for", "pod"];
         let text = render_policy(&root, &pod)?.expect(0)?.stdout_contains("kubectl patch")?.stdout;
@@ -61,7 +62,13 @@ fn policies_that_cannot_be_rendered_are_refused_with_the_reason() -> Outcome {
         ("lifecycle", waypoint.into(), 2, "delivery: image_volume"),
         ("lifecycle", "gate: {enabled: false}".into(), 2, "leave `enabled: false` out"),
         ("lifecycle --for gateway-chart", sidecar.into(), 2, "--for pod"),
-        ("lifecycle --for native-sidecar", String::new(), 2, "--for gateway-chart"),
+        ("lifecycle", String::new(), 2, "is `agent`, so no stop hook is needed"),
+        (
+            "lifecycle --for native-sidecar",
+            "drain: {starts: hook}".into(),
+            2,
+            "--for gateway-chart",
+        ),
         ("proxy-config", envoy.into(), 2, "placement"),
         ("proxy-config", "gate: {enabled: false}".into(), 2, "does not do by itself"),
         ("virtualservice", String::new(), 2, "retries: {host"),
@@ -123,7 +130,7 @@ fn what_a_profile_gives_is_said() -> Outcome {
 /// The hook, its time-out and the grace period are the same in every home.
 #[test]
 fn hooks_and_times_are_the_same_in_every_home() -> Outcome {
-    let policy = "namespace: edge\ndrain: {longest_request: 60s}";
+    let policy = "namespace: edge\ndrain: {longest_request: 60s, starts: hook}";
     for home in ["pod", "helm-values", "gateway-chart"] {
         render_policy(policy, &["lifecycle", "--for", home])?
             .stdout_contains("--url=http://127.0.0.1:16091/prestop")?

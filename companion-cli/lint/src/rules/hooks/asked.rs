@@ -1,7 +1,7 @@
 //! What stop hooks ask of a gate: LS802, LS803, LS806 in files. `rules::live` judges more of running
 //! pods.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use laststream_base::time_span::milliseconds;
 use laststream_render::question;
@@ -113,7 +113,10 @@ pub(super) fn without_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) 
         return;
     }
     let parts = SplitPods::of(inputs);
-    for pod in pods(inputs).filter(|pod| pod.is_overlay() || !pod.is_whole()) {
+    let by_agent = gated_pods(inputs).into_iter().filter(|(_, gate, _)| starts_by_agent(gate));
+    let by_agent: HashSet<_> = by_agent.map(|(.., pod)| pod.template).collect();
+    let partial = pods(inputs).filter(|pod| pod.is_overlay() || !pod.is_whole());
+    for pod in partial.filter(|pod| !by_agent.contains(&pod.template)) {
         let mut containers = pod.proxies_named(&["istio-proxy"]);
         let has_hook = parts.with_others(pod).into_iter().any(|part| part.has_own_hook());
         if let Some(container) = containers.next().filter(|_| !has_hook) {
