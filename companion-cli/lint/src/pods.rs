@@ -13,10 +13,10 @@ pub(super) const PROXIES: [&str; 2] = ["istio-proxy", "envoy"];
 /// The path from the spec of a pod to its containers.
 pub(super) const CONTAINERS: &str = "containers[]|initContainers[]";
 /// The values of Istio's gateway chart, from its values.schema.json of versions 1.27 to 1.31.
-const GATEWAY_CHART: &str = "_internal_defaults_do_not_set additionalContainers affinity annotations autoscaling \
-    compatibilityVersion containerSecurityContext defaultRevision defaults env envVarFrom \
-    global imagePullPolicy imagePullSecrets initContainers kind labels lifecycle \
-    minReadySeconds name networkGateway nodeSelector pilot platform podAnnotations \
+const GATEWAY_CHART: &str = "_internal_defaults_do_not_set additionalContainers affinity \
+    annotations autoscaling compatibilityVersion containerSecurityContext defaultRevision \
+    defaults env envVarFrom global imagePullPolicy imagePullSecrets initContainers kind labels \
+    lifecycle minReadySeconds name networkGateway nodeSelector pilot platform podAnnotations \
     podDisruptionBudget podLabels priorityClassName profile rbac readinessProbe replicaCount \
     resources revision runAsRoot securityContext service serviceAccount strategy \
     terminationGracePeriodSeconds tolerations topologySpreadConstraints unprivilegedPort \

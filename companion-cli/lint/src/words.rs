@@ -13,8 +13,8 @@ const WORDS: &str = include_str!("words.txt");
 const FIELDS: &str = include_str!("rules/envoy_filter/fields.txt");
 
 /// The maps whose keys users choose.
-const FREE: &str = "annotations commonLabels data environmentVariables key_values labels matchLabels \
-    nodeSelector podAnnotations podLabels proxyMetadata selector";
+const FREE: &str = "annotations commonLabels data environmentVariables key_values labels \
+    matchLabels nodeSelector podAnnotations podLabels proxyMetadata selector";
 
 static KEYS: LazyLock<HashSet<&str>> =
     LazyLock::new(|| WORDS.lines().filter_map(|line| line.strip_suffix(':')).collect());

@@ -17,8 +17,8 @@ pub const SECRET_KEY: &str = "laststream.gate_secret";
 /// The filter state key from which the module takes the text that a listing shows of a request.
 pub const REQUEST_KEY: &str = "laststream.request";
 
-/// The cluster by which the gate notices the stop of Istio's agent. Istio's own has connections that
-/// go on answering after it.
+/// The cluster by which the gate notices the stop of Istio's agent. Istio's own has connections
+/// that go on answering after it.
 pub const AGENT_CLUSTER: &str = "laststream_agent";
 
 /// The scopes that are counted, and whether `x-forwarded-proto` is restored there.

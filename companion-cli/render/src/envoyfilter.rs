@@ -91,8 +91,8 @@ const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the proxies pull w
     docker configuration of their own container (DOCKER_CONFIG). `render wasmplugin` has pull \
     secrets, and no gate.";
 
-const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. Its pods have their settings by \
-    gateway.patch.yaml, those of a class by overlay.yaml.";
+const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. Its pods have their settings \
+    by gateway.patch.yaml, those of a class by overlay.yaml.";
 
 fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec<Patch> {
     const COUNTER: &str = "The module for the requests. As an extension configuration: only there \

@@ -1,5 +1,6 @@
 //! N5 and N6: a Gateway of the Gateway API. Istio makes the Deployment, with the rendered overlay
-//! merged over it, or with the Gateway's annotations; kubelet runs its pods. The gateways of N1 and N2 are Deployments of the user.
+//! merged over it, or with the Gateway's annotations; kubelet runs its pods. The gateways of N1 and
+//! N2 are Deployments of the user.
 
 use super::lane::{Lane, OUTLASTS_ALL, long_grace, side_by_side};
 use super::load::HOST;
@@ -15,8 +16,8 @@ const API: &str = "gateway.networking.k8s.io/v1";
 const NAMESPACE: &str = "api";
 const ROLLING: &str = "api-rolling";
 
-/// N5: a request of 10 s or longer, its pod deleted after 1 s; without laststream, with the overlay,
-/// and with annotations alone.
+/// N5: a request of 10 s or longer, its pod deleted after 1 s; without laststream, with the
+/// overlay, and with annotations alone.
 pub(crate) async fn case() -> Outcome {
     let (world, _turn) = World::shared().await?;
     world.cluster.namespace(NAMESPACE).await?;
@@ -130,8 +131,8 @@ async fn overlay(world: &World, namespace: &str, gateway: &str, drain: &Value) -
     world.rolled(namespace, &deployment).await
 }
 
-/// Applies the files of `render all` for a gate that needs neither hook nor overlay, and waits until
-/// Istio's Deployment has the annotations and its pods are replaced.
+/// Applies the files of `render all` for a gate that needs neither hook nor overlay, and waits
+/// until Istio's Deployment has the annotations and its pods are replaced.
 async fn annotations(world: &World, namespace: &str, gateway: &str) -> Outcome {
     let policy = json!({
         "namespace": namespace, "module": world.module,

@@ -1,5 +1,5 @@
-//! The stop hook of a proxy: whether it asks the gate, on which port, and for how long; and how long
-//! Istio's agent waits where there is none. Pure.
+//! The stop hook of a proxy: whether it asks the gate, on which port, and for how long; and how
+//! long Istio's agent waits where there is none. Pure.
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
 
@@ -14,8 +14,8 @@ pub enum Hook {
     Other,
     /// The stop hook asks the gate, and names no time limit.
     Untimed,
-    /// The stop hook asks the gate for at most this many seconds, or without one Istio's agent waits
-    /// for as long.
+    /// The stop hook asks the gate for at most this many seconds, or without one Istio's agent
+    /// waits for as long.
     Within(u64),
 }
 

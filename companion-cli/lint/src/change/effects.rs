@@ -14,8 +14,8 @@ use crate::objects::named;
 
 /// The fields of a WasmPlugin, or of `wasm` in a TrafficExtension, that are only in the Wasm
 /// filter's configuration, which Envoy gets by discovery.
-const DISCOVERED: &str = "url sha256 imagePullPolicy imagePullSecret verificationKey pluginConfig pluginName \
-    failStrategy vmConfig";
+const DISCOVERED: &str = "url sha256 imagePullPolicy imagePullSecret verificationKey \
+    pluginConfig pluginName failStrategy vmConfig";
 
 pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
     let object = pair.latest;

@@ -83,8 +83,8 @@ fn key_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 /// Keys whose values are maps of texts; the first two below `metadata` only.
-const TEXT_MAPS: &str = "labels annotations matchLabels proxyMetadata environmentVariables nodeSelector \
-    key_values";
+const TEXT_MAPS: &str = "labels annotations matchLabels proxyMetadata environmentVariables \
+    nodeSelector key_values";
 /// Keys whose values are lists of texts.
 const TEXT_LISTS: [&str; 3] = ["command", "args", "type_urls"];
 /// Keys whose values are texts, in EnvoyFilters.

@@ -1,5 +1,5 @@
-//! LS801 to LS810 but for LS803: what only a live cluster shows: pods beside their templates, the answers of
-//! gates, rights, nodes that end pods early.
+//! LS801 to LS810 but for LS803: what only a live cluster shows: pods beside their templates, the
+//! answers of gates, rights, nodes that end pods early.
 
 mod gates;
 mod pods;

@@ -176,8 +176,8 @@ pub(super) fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
 }
 
 /// The fields by which a patch selects a listener and its filter chains.
-const CHAIN_FIELDS: &str = "portNumber name filterChain.name filterChain.sni filterChain.destinationPort \
-    filterChain.applicationProtocols filterChain.transportProtocol";
+const CHAIN_FIELDS: &str = "portNumber name filterChain.name filterChain.sni \
+    filterChain.destinationPort filterChain.applicationProtocols filterChain.transportProtocol";
 
 /// Whether two patches select different values of a field.
 fn differ(one: Patch<'_>, two: Patch<'_>, path: &str) -> bool {

@@ -33,9 +33,9 @@ pub struct Drain {
     /// `terminationDrainDuration`, by default 5s. With `starts: agent` that follows from the
     /// deadline.
     pub agent: Option<TimeSpan>,
-    /// What starts the drain, by default `agent` for gateways and for sidecars with `native: false`,
-    /// without a Job and with Istio 1.21 or newer; `hook` elsewhere, and beside fields that only a
-    /// hook knows.
+    /// What starts the drain, by default `agent` for gateways and for sidecars with `native:
+    /// false`, without a Job and with Istio 1.21 or newer; `hook` elsewhere, and beside fields that
+    /// only a hook knows.
     pub starts: Option<Starts>,
     /// How clients are told to leave, by default `drain_listeners`; `nothing` with `starts: agent`
     /// and no `delay`, because the agent has told them; `fail_health_checks` for

@@ -65,8 +65,8 @@ impl Place for Waypoint {
 const NOT_FETCHED: &str = "a waypoint's gate is in Envoy's bootstrap, where no agent fetches a \
     module: write `delivery: image_volume`, or the path of a file in the waypoint as `module`";
 
-const NO_CLUSTER: &str = "`agent` needs a cluster, and a waypoint takes no EnvoyFilter that could add one: write \
-    `hook`";
+const NO_CLUSTER: &str = "`agent` needs a cluster, and a waypoint takes no EnvoyFilter that \
+    could add one: write `hook`";
 
 const NO_LOAD_BALANCER: &str = "does not work at a waypoint, because the load balancer never \
     connects to it: restore the header at the gateway";

@@ -80,8 +80,8 @@ pub(in crate::rules) fn port_of(url: &str) -> Option<u64> {
 }
 
 /// The time needed after the deadline, in seconds: 2 s are for kubelet, and before, the agent waits
-/// 5 s after a hook. At the deadline it is not draining yet, because the gate calls `finish` only at
-/// zero. An agent whose stop starts the drain waits 3 s longer than the gate.
+/// 5 s after a hook. At the deadline it is not draining yet, because the gate calls `finish` only
+/// at zero. An agent whose stop starts the drain waits 3 s longer than the gate.
 pub(in crate::rules) fn after(gate: &Gate) -> u64 {
     if starts_by_agent(gate) { 5 } else { 7 }
 }

@@ -1,5 +1,5 @@
-//! What stop hooks ask of a gate: LS802, LS803, LS806 in files. `rules::live` judges more of running
-//! pods.
+//! What stop hooks ask of a gate: LS802, LS803, LS806 in files. `rules::live` judges more of
+//! running pods.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -20,8 +20,8 @@ const PATH: &str = "prestop";
 /// The programs of stop hooks, their commands, and the options of these.
 const PROGRAMS: &str = "pilot-agent laststream laststream-hook";
 const COMMANDS: &str = "wait prestop request";
-const OPTIONS: &str = "--gate --interval --periodMillis --requestTimeoutMillis --secret-file --timeout \
-    --timeoutSeconds --url";
+const OPTIONS: &str = "--gate --interval --periodMillis --requestTimeoutMillis --secret-file \
+    --timeout --timeoutSeconds --url";
 
 /// A question to the gate: the item of the command that has it, its port, and its path.
 struct Question<'g> {
