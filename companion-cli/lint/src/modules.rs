@@ -61,7 +61,7 @@ pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Module<'_>, Gate, Pod<'_>)> {
         let trees: Vec<u32> =
             bootstraps_of(inputs, pod).filter_map(|part| Some(part.root.ok()??.tree)).collect();
         let nearest = gates.iter().filter(|(module, _)| match module.reach() {
-            Reach::Selector(mesh) => mesh.may_be_for(&selected),
+            Reach::Selector(mesh) => mesh.may_select(&selected),
             Reach::Envoy { tree, .. } => trees.contains(tree),
         });
         gated.extend(nearest.take(MOST_GATES).map(|(module, gate)| (*module, gate.clone(), pod)));

@@ -120,12 +120,7 @@ impl ProxySelector {
                 .all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
     }
 
-    /// Whether the resource may select this pod, or the pods of an overlay's Gateways.
-    pub(super) fn may_select(&self, pod: Pod<'_>) -> bool {
-        self.may_be_for(&Selected::of(pod))
-    }
-
-    pub(super) fn may_be_for(&self, pods: &Selected<'_>) -> bool {
+    pub(super) fn may_select(&self, pods: &Selected<'_>) -> bool {
         match pods {
             Selected::Pod { namespace, labels } => self.selects(*namespace, labels),
             Selected::Gateways(overlaid) => self.may_select_gateway(overlaid),

@@ -232,11 +232,13 @@ fn agent_of(gate: &Gate) -> Option<([&'static str; 2], &str)> {
 
 /// Istio's bootstrap has no cluster for it: an EnvoyFilter adds one.
 fn missing_agent<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let added: Vec<_> = patches_of(inputs, "CLUSTER").filter_map(Patch::value).collect();
+    let added = patches_of(inputs, "CLUSTER").filter_map(Patch::value);
+    let added: Vec<_> =
+        added.map(|cluster| (cluster.text_of("name"), Reach::of(cluster))).collect();
     for (module, gate) in gates(inputs).filter(|(module, _)| module.patch().is_some()) {
         let Some(([part, field], name)) = agent_of(&gate) else { continue };
-        let is_it = |cluster: &Node<'_>| {
-            cluster.text_of("name") == Some(name) && Reach::of(*cluster).may_meet(module.reach())
+        let is_it = |(own, reach): &(Option<&str>, Reach)| {
+            *own == Some(name) && reach.may_meet(module.reach())
         };
         if !added.iter().any(is_it) {
             let place = module.part_or_all(&["gate", part, field]);

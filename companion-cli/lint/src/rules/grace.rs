@@ -10,7 +10,7 @@ use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::objects::{Object, object_of};
 use crate::pods::{Pod, pod_around, pods};
-use crate::reach::ProxySelector;
+use crate::reach::{ProxySelector, Selected};
 use crate::split_pods::SplitPods;
 use agent::agent_below_deadline;
 use deadlines::{
@@ -143,7 +143,7 @@ fn concerned<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, node: Node<'g>) -> V
         (None, Some(object)) if CHARTS.contains(&object.kind) => return grace_in_values(node),
         (None, Some(object)) if object.kind == "ProxyConfig" => {
             let selected = ProxySelector::of_plugin(object);
-            pods(inputs).filter(|pod| selected.may_select(*pod)).collect()
+            pods(inputs).filter(|pod| selected.may_select(&Selected::of(*pod))).collect()
         }
         (None, Some(object)) if object.kind == "Service" => return grace_of_knative(object, node),
         (None, Some(object)) => parts.of_object(object).collect(),

@@ -10,7 +10,7 @@ use crate::listeners::uses;
 use crate::modules::{Module, counters, gates};
 use crate::plugin_configs::{WasmPlugin, wasm_plugins};
 use crate::pods::Pod;
-use crate::reach::{ProxySelector, Reach};
+use crate::reach::{ProxySelector, Reach, Selected};
 use crate::rules::envoy_gateway::proxy_of;
 
 /// The number of gates that are compared pair by pair. More would not add information.
@@ -56,8 +56,8 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
     for (module, gate) in by_filter.filter(|(module, _)| proxy_of(module.plugin).is_none()) {
         // The counter for a gate in a bootstrap comes from a resource that selects the gate's pods.
         let pods = holders.iter().filter(|(tree, _)| *tree == module.typed.tree);
-        let pods: Vec<Pod<'g>> = pods.map(|(_, pod)| *pod).collect();
-        let selects = |mesh: &ProxySelector| pods.iter().any(|pod| mesh.may_select(*pod));
+        let pods: Vec<_> = pods.map(|(_, pod)| Selected::of(*pod)).collect();
+        let selects = |mesh: &ProxySelector| pods.iter().any(|pod| mesh.may_select(pod));
         let counted: Vec<_> = counters(inputs)
             .filter(|(counter, _)| {
                 module.may_meet(*counter)
