@@ -148,7 +148,7 @@ fields! {
     Total { at, requests }
     AppReply { asked_at, state }
     AgentReplies { reply, count, first, last }
-    Routes { let_pass, told_at, has_failed }
+    Routes { let_pass, told_at, has_failed, is_sure }
     Agent { has_answered, asked_at, is_asked, replies, drain }
     Lead { gate, until }
     EndProgress { began, last, ordered, stopped }

@@ -332,6 +332,9 @@ impl Worker {
     /// worker that replies after that has the new runtime.
     fn hear_of_routes(&mut self, event: &Event, callback: &mut Callback<'_>) {
         let Event::CallEnded(Call::Routes { refuse: true, told }, ended) = event else { return };
+        if matches!(ended.end, CallEnd::Answered(_)) {
+            callback.shared.routes.refusal_has_arrived();
+        }
         let (needs, until) =
             (Needs::next(&self.census, &self.samples), self.latched_until(callback));
         let signal = self.latched.as_mut().filter(|signal| signal.shown == Shown::Awaited(*told));

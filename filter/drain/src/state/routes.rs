@@ -17,6 +17,9 @@ pub struct Routes {
     pub told_at: Option<Moment>,
     /// Whether it has refused to be told.
     pub has_failed: bool,
+    /// Whether no call that refuses requests can be on its way any more. Not so at the start, and
+    /// while the answer to such a call is missing: it may come after one that lets them pass.
+    pub is_sure: bool,
 }
 
 impl Routes {
@@ -37,11 +40,23 @@ impl Routes {
     }
 
     /// Records its answer. That to an earlier call changes nothing: only the last one shows that
-    /// none of them is still on its way.
+    /// none of them is still on its way. After a call whose answer is missing it is told twice:
+    /// Envoy has handled that one when it handles the second.
     pub(crate) fn have_answered(&mut self, told: Moment, is_success: bool) {
-        if self.told_at == Some(told) {
-            (self.let_pass, self.has_failed) = (is_success, !is_success);
+        if self.told_at != Some(told) {
+            return;
         }
+        self.has_failed = !is_success;
+        self.let_pass = is_success && self.is_sure;
+        self.is_sure |= is_success;
+        if is_success && !self.let_pass {
+            self.told_at = None;
+        }
+    }
+
+    /// Records that Envoy has answered to the call that refuses requests.
+    pub(crate) fn refusal_has_arrived(&mut self) {
+        self.is_sure = true;
     }
 
     /// Records that requests are refused from now on. False: an earlier call that lets them pass
@@ -49,6 +64,7 @@ impl Routes {
     pub(crate) fn refuse(&mut self) -> bool {
         let may = core::mem::replace(&mut self.let_pass, false);
         self.told_at = self.told_at.filter(|_| !may);
+        self.is_sure &= !may;
         may
     }
 }
@@ -63,7 +79,7 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn requests_are_refused_only_once_no_call_is_left_that_lets_them_pass() {
-        let mut routes = Routes::default();
+        let mut routes = Routes { is_sure: true, ..Routes::default() };
         assert!(!routes.refuse() && routes.is_due(Moment(1), PATIENCE), "what is left of before");
         routes.tell(Moment(1));
         assert!(!routes.is_due(Moment(2_000), PATIENCE) && !routes.refuse());
@@ -80,7 +96,7 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_call_that_has_failed_is_made_again() {
-        let mut routes = Routes::default();
+        let mut routes = Routes { is_sure: true, ..Routes::default() };
         routes.tell(Moment(1));
         routes.have_answered(Moment(1), false);
         assert!(routes.has_failed && !routes.is_due(Moment(2_000), PATIENCE));
@@ -88,5 +104,26 @@ mod tests {
         routes.tell(Moment(2_001));
         routes.have_answered(Moment(2_001), true);
         assert!(routes.let_pass && !routes.has_failed);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn after_a_lost_answer_it_is_told_twice() {
+        let mut routes = Routes::default();
+        for (now, passes) in [(1, false), (2, true)] {
+            assert!(routes.is_due(Moment(now), PATIENCE), "at once");
+            routes.tell(Moment(now));
+            routes.have_answered(Moment(now), true);
+            assert_eq!(routes.let_pass, passes, "at {now}: the start is unknown");
+        }
+        assert!(routes.refuse());
+        routes.refusal_has_arrived();
+        routes.tell(Moment(3));
+        routes.have_answered(Moment(3), true);
+        assert!(routes.let_pass && routes.refuse());
+        for (now, passes) in [(4, false), (5, true)] {
+            routes.tell(Moment(now));
+            routes.have_answered(Moment(now), true);
+            assert_eq!(routes.let_pass, passes, "at {now}: the refusal was not answered");
+        }
     }
 }
