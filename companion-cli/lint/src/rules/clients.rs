@@ -1,14 +1,18 @@
 //! LS356, LS359, LS362: trust in PROXY protocol headers, and in headers with the client's address.
 
+use laststream_filter::config::wire::Scope;
+
 use super::scheme::own_peer_info_filters;
 use super::scheme_filters::{
     Holder, Restorer, SupportingFilter, format_of, is_patched_beside, mutations, peer_info_filters,
     restorers, writers,
 };
-use super::trust::{NOT_REMOVED, has_hops, is_removed, is_removed_somewhere, keeps};
+use super::trust::{
+    NOT_REMOVED, has_hops, is_removed, is_removed_somewhere, keeps, stands_at_sidecar,
+};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
-use crate::listeners::listener;
+use crate::listeners::{listener, uses};
 use crate::node::Node;
 use crate::objects::{Object, ip_detections};
 use crate::proxy_protocol::{
@@ -17,6 +21,7 @@ use crate::proxy_protocol::{
 
 pub(super) const CHECKS: Checks = &[
     ("LS359", no_destination),
+    ("LS359", redirected),
     ("LS362", ports_of_every_peer),
     ("LS362", client_of_every_peer),
     ("LS356", kept_beside_detection),
@@ -71,6 +76,35 @@ fn takes_headers_somewhere(inputs: &Inputs) -> bool {
 fn has_addresses(key: Node<'_>) -> bool {
     // The order matters: if the local addresses are exchanged, the listener's own port decides.
     format_of(key).is_some_and(|format| format.lines().next() == Some(ADDRESSES))
+}
+
+fn redirected<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for restorer in port_readers(inputs) {
+        let is_inbound = restorer.scope != Scope::Gateway;
+        let (at_sidecar, is_undone) = match &restorer.holder {
+            Holder::Filter(module) => (
+                is_inbound || uses(inputs, *module).into_iter().any(stands_at_sidecar),
+                listener(module.typed).is_some_and(undoes_redirection),
+            ),
+            Holder::Plugin(plugin, _) => (is_inbound || is_for_servers(*plugin), false),
+            Holder::Policy(_) => (false, false),
+        };
+        if at_sidecar {
+            findings.at(restorer.place, "the listeners of a sidecar get redirected connections");
+        } else if is_undone {
+            findings.at(restorer.place, "the listener restores original destinations");
+        }
+    }
+}
+
+/// Whether a WasmPlugin is for listeners in front of an app. Gateways have no such listeners.
+fn is_for_servers(plugin: Object<'_>) -> bool {
+    plugin.node.list("spec.match").any(|selector| selector.text_of("mode") == Some("SERVER"))
+}
+
+fn undoes_redirection(listener: Node<'_>) -> bool {
+    listener.field("use_original_dst").is_some_and(Node::is_true)
+        || listener_filters(listener, "OriginalDst").next().is_some()
 }
 
 /// Whether the filter chain around a node takes only some peers.

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use laststream_base::ports;
+
 use crate::envoy_filter::{Patch, patches, patches_of};
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
@@ -15,6 +17,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS123", nameless),
     ("LS124", unused_extension),
     ("LS124", missing_extension),
+    ("LS126", port_taken),
 ];
 
 fn added_to<'g>(inputs: &'g Inputs, kind: &'static str) -> impl Iterator<Item = Patch<'g>> {
@@ -114,6 +117,28 @@ fn missing_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if in_patch && name.text().is_some_and(|name| !added.contains(name)) {
             let text = name.text().unwrap_or_default();
             findings.at(name, format!("no EXTENSION_CONFIG of these files is called `{text}`"));
+        }
+    }
+}
+
+/// Settings of a proxy that give Istio a port for metrics over mTLS.
+const METRICS_PORTS: [&str; 2] = ["ENVOY_SECURE_METRICS_PORT", "ENVOY_SECURE_MERGED_METRICS_PORT"];
+
+fn port_taken<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let settings = METRICS_PORTS.iter().flat_map(|key| inputs.keyed(key));
+    let metrics: HashMap<u64, Node<'g>> =
+        settings.filter_map(|setting| Some((setting.number()?, setting))).collect();
+    for patch in added_to(inputs, "LISTENER") {
+        let port =
+            patch.value().and_then(|value| value.fields("address.socket_address.port_value"));
+        let Some((node, number)) = port.and_then(|port| Some((port, port.number()?))) else {
+            continue;
+        };
+        if ports::ISTIO.iter().any(|port| u64::from(*port) == number) {
+            findings.at(node, format!("{number} is Istio's own"));
+        } else if let Some(setting) = metrics.get(&number) {
+            let setting = setting.key_text().unwrap_or_default();
+            findings.at(node, format!("{number} is the port of `{setting}`"));
         }
     }
 }
