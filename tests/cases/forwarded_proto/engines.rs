@@ -94,7 +94,9 @@ fn of_patches(patches: &[Value]) -> Outcome<Form> {
                 let all = all.as_array_mut().context("no list")?;
                 all.extend(added.as_array().into_iter().flatten().cloned());
             }
-            Some("EXTENSION_CONFIG" | "HTTP_FILTER" | "LISTENER" | "ROUTE_CONFIGURATION") => {}
+            Some(
+                "EXTENSION_CONFIG" | "HTTP_FILTER" | "LISTENER" | "ROUTE_CONFIGURATION" | "CLUSTER",
+            ) => {}
             other => bail!("a patch for {other:?}"),
         }
     }
