@@ -135,7 +135,7 @@ async fn overlay(world: &World, namespace: &str, gateway: &str, drain: &Value) -
 /// until Istio's Deployment has the annotations and its pods are replaced.
 async fn annotations(world: &World, namespace: &str, gateway: &str) -> Outcome {
     let policy = json!({
-        "namespace": namespace, "module": world.module,
+        "name": gateway, "namespace": namespace, "module": world.module,
         "placement": { "gateway_api": { "gateway": gateway } }, "drain": { "starts": "agent" },
     });
     let name = format!("{namespace}-{gateway}");
