@@ -83,7 +83,9 @@ fn documents() -> Outcome<Vec<Document>> {
     }
     documents.retain(|document| {
         let api = document.text.lines().find_map(|line| line.strip_prefix("apiVersion: "));
-        api.is_some_and(|api| GROUPS.iter().any(|group| api.contains(group)))
+        // What is filled in later is not an object yet.
+        let is_whole = !document.text.contains("${");
+        is_whole && api.is_some_and(|api| GROUPS.iter().any(|group| api.contains(group)))
     });
     Ok(documents)
 }
