@@ -49,7 +49,8 @@ fn routes_of_one_name_cost_what_they_are() {
     let cluster = |number: usize| {
         let mut text = String::from(
             "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\n\
-             metadata: {name: edge, namespace: edge}\nspec: {gatewayClassName: eg, listeners: []}\n",
+             metadata: {name: edge, namespace: edge}\nspec: {gatewayClassName: eg, \
+             listeners: []}\n",
         );
         for _ in 0..20 {
             text += "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
