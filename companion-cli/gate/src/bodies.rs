@@ -190,7 +190,7 @@ pub struct Outcome {
 
 /// Whether a count with this word has all streams. An unknown word counts as one that has not.
 pub fn counts_all(count: &str) -> bool {
-    matches!(count, "exact" | "assumed" | "envoy")
+    matches!(count, "exact" | "assumed")
 }
 
 /// Whether the gate is open in this state. An unknown state counts as closed.

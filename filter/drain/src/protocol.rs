@@ -332,17 +332,16 @@ impl Worker {
     /// worker that replies after that has the new runtime.
     fn hear_of_routes(&mut self, event: &Event, callback: &mut Callback<'_>) {
         let Event::CallEnded(Call::Routes { refuse: true, told }, ended) = event else { return };
-        if matches!(ended.end, CallEnd::Answered(_)) {
-            callback.shared.routes.refusal_has_arrived();
-        }
+        let is_last = matches!(ended.end, CallEnd::Answered(_))
+            && callback.shared.routes.refusal_has_arrived();
         let (needs, until) =
             (Needs::next(&self.census, &self.samples), self.latched_until(callback));
         let signal = self.latched.as_mut().filter(|signal| signal.shown == Shown::Awaited(*told));
         let Some(signal) = signal else { return };
         (signal.needs, signal.until) = (needs, until);
         match ended.end {
-            end if end.is_success() => signal.shown = Shown::Yes,
-            CallEnd::Answered(_) => signal.shown = Shown::No,
+            end if end.is_success() && is_last => signal.shown = Shown::Yes,
+            end @ CallEnd::Answered(_) if !end.is_success() => signal.shown = Shown::No,
             _ => signal.until = callback.now(),
         }
         callback.wants_round = true;

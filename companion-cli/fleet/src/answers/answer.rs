@@ -111,6 +111,7 @@ pub(crate) fn reason(count: &str) -> Option<&'static str> {
         "unknown" => "no counter is known: the filter is not there",
         "rejected" => "Envoy's stats matcher rejects a counter",
         "leaking" => "a worker's counter no longer replies",
+        "envoy" => "Envoy counts alone, and lists no streams",
         "miscounted" => "the gauges of streams in flight cannot be true",
         _ => return None,
     })

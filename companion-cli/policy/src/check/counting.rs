@@ -29,8 +29,8 @@ impl Checker {
                 return false;
             }
         }
-        let has_rules = file.count.as_ref().and_then(Value::as_object);
-        let rules = has_rules.into_iter().flat_map(|rules| rules.keys()).filter(|key| *key != BY);
+        let fields = file.count.as_ref().and_then(Value::as_object);
+        let rules = fields.into_iter().flat_map(|rules| rules.keys()).filter(|key| *key != BY);
         for field in rules {
             self.problem(&format!("count.{field}"), OF_THE_FILTER);
         }

@@ -10,7 +10,7 @@ use super::facts::{
     ClientAddress, Controller, Facts, GateModule, GateParts, KEEPS_REMOTE_ADDRESS, Place,
 };
 use crate::checker::Checker;
-use crate::file::Starts;
+use crate::file::drain::Starts;
 use crate::sizing::UsualDrain;
 
 /// An Istio gateway with its own Deployment, from Istio's chart for example.

@@ -6,8 +6,7 @@ use crate::state::{Policy, Scope};
 /// filter's counters show whether a stream began in between.
 pub const GAUGES: &str = concat!(
     "/stats?type=Gauges&filter=",
-    "%5E%28http%5C..*%5C.downstream_",
-    "%28rq_active%7Ccx_tx_bytes_buffered%7Ccx_http3_active%7Ccx_upgrades_active%29",
+    "%5E%28http%5C..*%5C.downstream_%28rq_active%7Ccx_tx_bytes_buffered%7Ccx_http3_active%29",
     "%7Chttp2%5C.pending_send_bytes",
     "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency",
     "%7Cwasmcustom%5C.laststream_gate_state%29$"

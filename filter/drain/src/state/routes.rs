@@ -54,9 +54,12 @@ impl Routes {
         }
     }
 
-    /// Records that Envoy has answered to the call that refuses requests.
-    pub(crate) fn refusal_has_arrived(&mut self) {
-        self.is_sure = true;
+    /// Records that Envoy has answered to the call that refuses requests, and returns whether they
+    /// are refused: no gate has told Envoy otherwise since, before it saw the latch.
+    pub(crate) fn refusal_has_arrived(&mut self) -> bool {
+        let is_last = !self.let_pass && self.told_at.is_none();
+        self.is_sure |= is_last;
+        is_last
     }
 
     /// Records that requests are refused from now on. False: an earlier call that lets them pass
@@ -116,7 +119,7 @@ mod tests {
             assert_eq!(routes.let_pass, passes, "at {now}: the start is unknown");
         }
         assert!(routes.refuse());
-        routes.refusal_has_arrived();
+        assert!(routes.refusal_has_arrived());
         routes.tell(Moment(3));
         routes.have_answered(Moment(3), true);
         assert!(routes.let_pass && routes.refuse());
@@ -125,5 +128,10 @@ mod tests {
             routes.have_answered(Moment(now), true);
             assert_eq!(routes.let_pass, passes, "at {now}: the refusal was not answered");
         }
+        assert!(routes.refuse());
+        routes.tell(Moment(6));
+        assert!(!routes.refusal_has_arrived(), "another gate has told Envoy to let them pass");
+        routes.have_answered(Moment(6), true);
+        assert!(!routes.let_pass, "either call may have been the last");
     }
 }
