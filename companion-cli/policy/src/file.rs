@@ -67,8 +67,7 @@ pub struct File {
     /// How `x-forwarded-proto` is restored: `forwarded_proto` of the module's configuration.
     #[schemars(schema_with = "module_forwarded_proto")]
     pub forwarded_proto: Option<Value>,
-    /// The part of Envoy that restores `x-forwarded-proto`, by default `auto`. The module counts
-    /// streams in any case.
+    /// The part of Envoy that restores `x-forwarded-proto`, by default `auto`.
     pub engine: Option<Engine>,
     /// The header from which Envoy takes the client's address, if one of
     /// `forwarded_proto.trust.peers` sends it. Without this field the rendered resources do not
