@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `sources`, `template`, `texts`, `inputs`, `node` | files as trees of nodes with positions |
 //! | `value`, `plain` | a node as the JSON value that the API server gets |
-//! | `index`, `objects`, `envoy_filter`, `modules`, `listeners`, `reach` | objects, filters, proxies |
+//! | `index`, `objects` | objects by kind and name |
+//! | `envoy_filter`, `modules`, `listeners`, `reach` | filters, and the proxies that they reach |
 //! | `envoys`, `bootstraps` | bootstraps, whole and in parts |
 //! | `pods`, `split_pods`, `overlaid`, `volumes` | pods, their parts in files, volumes |
 //! | `proxy_protocol` | filters and settings that take PROXY protocol headers |
