@@ -38,8 +38,8 @@
 use std::sync::Arc;
 
 use crate::counts::{
-    BeforeQuery, Census, EnvoySamples, Facts, Ignorable, Reply, Request, Sources, Survey,
-    needs_totals,
+    BeforeQuery, Census, EnvoySamples, Facts, Ignorable, Reply, Request, Sources, Stats, Survey,
+    needs_totals, stats_path,
 };
 use crate::requests::words::{NOT_ALL, refusal_in_words, sentence};
 use crate::requests::{
@@ -517,6 +517,7 @@ impl Worker {
             return;
         }
         let (in_flight, begun) = (survey.ignorable, facts.counts.ever_begun);
+        let unwritten = self.unwritten(with_totals, &callback.shared);
         let query = self.samples.begin_query(BeforeQuery {
             at,
             alive_until: survey.alive_until,
@@ -524,8 +525,16 @@ impl Worker {
             gauges: facts.counts.gauges().collect(),
             heals: facts.tally.heals,
             with_totals,
+            unwritten,
         });
-        callback.call(Call::Stats { query, with_totals });
+        callback.call(Call::Stats { query, path: stats_path(with_totals, unwritten.is_some()) });
+    }
+
+    /// What Envoy may leave out of its answer in a drain, after one whole answer. Statistics of
+    /// tunnels begin to exist with the first connection.
+    fn unwritten(&self, with_totals: bool, shared: &Shared) -> Option<Stats> {
+        let drains = shared.record.phase != Phase::Serving && self.policy.tunnels.is_empty();
+        drains.then(|| self.samples.unwritten(shared.record.began, with_totals)).flatten()
     }
 
     /// Asks the counters, if somebody waits for their replies. On a tick the requests carry the

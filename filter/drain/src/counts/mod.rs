@@ -14,7 +14,6 @@ pub use facts::{Counts, Facts, Gauges, IndexEntry, Latch, ScopeCounts, Sides, Ta
 pub use messages::{Endable, LatchCheck, Order, Reply, Request};
 pub(crate) use observe::{Sources, needs_totals};
 pub(crate) use samples::{AdminFault, BeforeQuery, EnvoySamples};
-pub(crate) use stats::Stats;
-pub use stats::{ALL, GAUGES};
+pub(crate) use stats::{Stats, path as stats_path};
 pub(crate) use subtraction::Ignorable;
 pub(crate) use survey::Survey;

@@ -4,7 +4,7 @@
 use super::facts::Gauges;
 use super::stats::Stats;
 use super::subtraction::{Ignorable, is_disproved, passing, subtracted};
-use crate::state::{EnvoyCount, Millis, Moment, Total, valid_for};
+use crate::state::{EnvoyCount, Millis, Moment, Policy, Total, valid_for};
 
 /// Why Envoy's last answer was none. It does not mean that Envoy has no count: the gate holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,6 +34,9 @@ pub(crate) struct BeforeQuery {
     pub(crate) heals: u64,
     /// Whether the query includes the total number of requests.
     pub(crate) with_totals: bool,
+    /// What the statistics count that its answer lacks because they were never written; none if it
+    /// lacks none of them.
+    pub(crate) unwritten: Option<Stats>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -58,6 +61,8 @@ pub(crate) struct EnvoySamples {
     /// may still be answered.
     running: Vec<(u64, BeforeQuery)>,
     last: Option<Sample>,
+    /// The last answer with all that Envoy exports, and the beginning of its query.
+    whole: Option<(Moment, Stats)>,
     /// The total number of requests in the sample before the last one, if none was in flight then.
     idle_total: Option<u64>,
     /// Whether Envoy has ever answered with its count. Then Envoy exports the count, and a missing
@@ -87,6 +92,24 @@ impl EnvoySamples {
 
     pub(crate) fn answered_query(&self) -> u64 {
         self.last.as_ref().map_or(0, |last| last.query)
+    }
+
+    /// What the next query can leave out, because a whole answer since then has shown it. Without a
+    /// connection manager in that answer, a later one's statistics are looked for in the whole.
+    pub(crate) fn unwritten(&self, since: Moment, with_totals: bool) -> Option<Stats> {
+        let (at, stats) = self.whole?;
+        let has_all = stats.active.is_some() && (stats.total.is_some() || !with_totals);
+        (at >= since && has_all).then(|| stats.unwritten())
+    }
+
+    /// Reads the answer to a query.
+    pub(crate) fn read(&mut self, query: u64, text: &str, policy: &Policy) -> Option<Stats> {
+        let (_, before) = self.running.iter().find(|(number, _)| *number == query)?;
+        let stats = Stats::read(text, policy, before.unwritten.unwrap_or_default())?;
+        if before.unwritten.is_none() {
+            self.whole = Some((before.at, stats));
+        }
+        Some(stats.judged(policy))
     }
 
     /// Records the answer to a query, or why there is none. `round` is the next round of the

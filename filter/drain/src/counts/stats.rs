@@ -2,26 +2,46 @@
 
 use crate::state::{Policy, Scope};
 
-/// The path of a query for gauges, which are few of many statistics. They are enough if the
-/// filter's counters show whether a stream began in between.
-pub const GAUGES: &str = concat!(
-    "/stats?type=Gauges&filter=",
-    "%5E%28http%5C..*%5C.downstream_%28rq_active%7Ccx_tx_bytes_buffered%7Ccx_http3_active%29",
-    "%7Chttp2%5C.pending_send_bytes",
-    "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency",
-    "%7Cwasmcustom%5C.laststream_gate_state%29$"
-);
+/// Gauges alone, which are few of many statistics. They are enough if the filter's counters show
+/// whether a stream began in between.
+macro_rules! gauges {
+    () => {
+        concat!(
+            "/stats?type=Gauges&filter=",
+            "%5E%28http%5C..*%5C.downstream_",
+            "%28rq_active%7Ccx_tx_bytes_buffered%7Ccx_http3_active%29",
+            "%7Chttp2%5C.pending_send_bytes",
+            "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency",
+            "%7Cwasmcustom%5C.laststream_gate_state%29$"
+        )
+    };
+}
 
-/// The path of a query for the gauges and the total number of requests, for when only Envoy can
-/// show whether a request began in between.
-pub const ALL: &str = concat!(
-    "/stats?filter=",
-    "%5E%28http%5C..*%5C.downstream_",
-    "%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%7Ccx_http3_active%7Ccx_upgrades_active%29",
-    "%7Chttp2%5C.pending_send_bytes",
-    "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency",
-    "%7Cwasmcustom%5C.laststream_gate_state%29$"
-);
+/// The gauges and the total number of requests, for when only Envoy can show whether a request
+/// began in between.
+macro_rules! all {
+    () => {
+        concat!(
+            "/stats?filter=",
+            "%5E%28http%5C..*%5C.downstream_",
+            "%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%7Ccx_http3_active%7Ccx_upgrades_active%29",
+            "%7Chttp2%5C.pending_send_bytes",
+            "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency",
+            "%7Cwasmcustom%5C.laststream_gate_state%29$"
+        )
+    };
+}
+
+/// The path of a query. Envoy skips what was never written before it builds the name, so this costs
+/// a third where there are many clusters.
+pub(crate) fn path(with_totals: bool, used_only: bool) -> &'static str {
+    match (with_totals, used_only) {
+        (false, false) => gauges!(),
+        (false, true) => concat!(gauges!(), "&usedonly"),
+        (true, false) => all!(),
+        (true, true) => concat!(all!(), "&usedonly"),
+    }
+}
 
 /// Envoy sorts statistics, so these are the last lines of a whole answer of an Envoy with a gate.
 /// An empty, foreign or truncated answer has none.
@@ -108,9 +128,10 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    /// Parses `name: value` lines; none if this is not a whole answer of Envoy.
-    pub(crate) fn parse(text: &str, policy: &Policy) -> Option<Self> {
-        let mut stats = Self::default();
+    /// Reads `name: value` lines; none if this is not a whole answer of Envoy. `unwritten` is what
+    /// a statistic counts that the answer does not have.
+    pub(crate) fn read(text: &str, policy: &Policy, unwritten: Self) -> Option<Self> {
+        let mut stats = unwritten;
         let mut is_whole = false;
         for (name, value) in text.lines().filter_map(|line| line.rsplit_once(':')) {
             if let Ok(value) = value.trim_ascii().parse() {
@@ -118,21 +139,45 @@ impl Stats {
                 stats.add(name, value, policy);
             }
         }
+        is_whole.then_some(stats)
+    }
+
+    /// The same statistics, none of them written yet.
+    pub(crate) fn unwritten(self) -> Self {
+        let zero = |count: Option<u64>| count.map(|_| 0);
+        Self {
+            active: zero(self.active),
+            total: zero(self.total),
+            buffered: zero(self.buffered),
+            others: zero(self.others),
+            ignored: zero(self.ignored),
+            tunnels: zero(self.tunnels),
+            pending: zero(self.pending),
+            http3: zero(self.http3),
+            upgrades: zero(self.upgrades),
+            splits_directions: self.splits_directions,
+            draining: zero(self.draining),
+            workers: self.workers,
+        }
+    }
+
+    /// What these statistics say to a gate.
+    pub(crate) fn judged(mut self, policy: &Policy) -> Self {
         if !policy.tunnels.is_empty() {
-            stats.add_bytes_in_tunnels();
+            self.add_bytes_in_tunnels();
         }
         // Without a filter, these are the long-lived streams that are known.
         if policy.by_envoy && policy.exempts_long_lived {
-            let upgrades = stats.upgrades.unwrap_or_default();
-            stats.active = stats.active.map(|active| active.saturating_sub(upgrades));
+            let upgrades = self.upgrades.unwrap_or_default();
+            self.active = self.active.map(|active| active.saturating_sub(upgrades));
         }
         // Envoy does not export the bytes that wait in HTTP/3 streams, which have ended by both
         // counts when QUIC has taken their last byte. Where it does not export the number of
         // connections either, there may be some.
-        if stats.http3 != Some(0) && stats.buffered == Some(0) {
-            stats.buffered = None;
+        if self.http3 != Some(0) && self.buffered == Some(0) {
+            self.buffered = None;
         }
-        is_whole.then_some(stats)
+        self
     }
 
     /// A response that has ended may still wait in the tunnel around its connection, where only the
@@ -203,7 +248,8 @@ mod tests {
     /// Parses a whole answer of Envoy.
     fn whole(text: &str, policy: &Policy) -> Stats {
         let text = format!("{text}\nwasmcustom.laststream_gate_state: 1");
-        Stats::parse(&text, policy).expect("a whole answer")
+        let stats = Stats::read(&text, policy, Stats::default()).expect("a whole answer");
+        stats.judged(policy)
     }
 
     const TEXT: &str = "\
@@ -268,11 +314,29 @@ http.a.downstream_rq_time: P0(1,2)
         let policy = policy(&[Scope::Gateway], &[], &[]);
         let half = TEXT.split("server.").next().expect("the first half");
         for text in ["", "<html>\n<body>OK: 7</body>", "server.concurrency: x", half] {
-            assert_eq!(Stats::parse(text, &policy), None, "{text}");
+            assert_eq!(Stats::read(text, &policy, Stats::default()), None, "{text}");
         }
         for mark in super::MARKS {
-            assert!(Stats::parse(&format!("{mark}: 0"), &policy).is_some(), "{mark}");
+            let text = format!("{mark}: 0");
+            assert!(Stats::read(&text, &policy, Stats::default()).is_some(), "{mark}");
         }
+    }
+
+    /// Envoy leaves out of its answer what was never written.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn what_was_never_written_is_zero_where_envoy_exports_it() {
+        let policy = policy(&[Scope::Gateway], &[], &[]);
+        let all = "http.a.downstream_rq_active: 2\nhttp.a.downstream_rq_total: 7\n\
+                   http.a.downstream_cx_http3_active: 0\nserver.concurrency: 4";
+        let read = |text: &str, unwritten| {
+            Stats::read(text, &policy, unwritten).expect("a whole answer").judged(&policy)
+        };
+        let whole = read(all, Stats::default());
+        let used = read("server.concurrency: 4", whole.unwritten());
+        assert_eq!((used.active, used.total, used.http3), (Some(0), Some(0), Some(0)));
+        assert_eq!((used.buffered, used.workers), (None, Some(4)), "Envoy does not export it");
+        let text = "http.b.downstream_rq_active: 1\nserver.concurrency: 4";
+        assert_eq!(read(text, whole.unwritten()).active, Some(1), "another connection manager");
     }
 
     /// Streams of the other direction are then not in Envoy's count, so they do not explain any

@@ -112,8 +112,8 @@ pub enum Call {
     Stats {
         /// The number of the query.
         query: u64,
-        /// Also for the total number of requests.
-        with_totals: bool,
+        /// The path of the admin interface.
+        path: &'static str,
     },
     /// Asks the app whether it is there.
     App,

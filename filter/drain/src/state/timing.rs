@@ -162,9 +162,6 @@ times! { FACTORS u64:
     /// An answer of Envoy is valid for this many times as long as it took, because the next one may
     /// not come sooner.
     VALID_FACTOR = 6;
-    /// The pause after an answer, in times that it took. It leaves four fifths of the main thread's
-    /// time.
-    PAUSE_FACTOR = 4;
     /// A query that takes this many times as long as the last one is given up.
     ABANDONED_FACTOR = 10;
     /// The most messages to a counter since its last reply. A dead VM never reads its queue; a live
@@ -195,7 +192,7 @@ const _: () = assert!(NEW_COUNTER_CHECKS.0 > DEAD_AFTER.0 + REPLY_TIMEOUT.0);
 // The slowest tick of a gate extends its latch and its lead in time.
 const _: () = assert!(LATCH_LEASE.0 > 2 * TICK.0 && LEAD_LASTS.0 > 2 * TICK_WHEN_OPEN.0);
 // An answer of Envoy outlives the pause before the next query, so a drained gate stays so.
-const _: () = assert!(VALID_FACTOR > PAUSE_FACTOR + 1 && VALID.0 >= QUERY_INTERVAL.0);
+const _: () = assert!(VALID_FACTOR >= 3 && VALID.0 >= QUERY_INTERVAL.0);
 const _: () = assert!(ABANDONED_FACTOR > VALID_FACTOR && ABANDONED_AFTER.0 > VALID.0);
 const _: () = assert!(FAILED_PAUSE.0 < MOST_FAILED_PAUSE.0);
 // Clients get an answer before their own time is over.

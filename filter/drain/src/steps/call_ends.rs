@@ -77,7 +77,7 @@ impl Apply<'_, '_, '_> {
     fn stats_have_arrived(&mut self, query: u64, ended: &Ended) {
         let answer = match ended.end {
             CallEnd::Answered(200) => {
-                Stats::parse(&ended.body, self.policy).ok_or(AdminFault::Foreign)
+                self.samples.read(query, &ended.body, self.policy).ok_or(AdminFault::Foreign)
             }
             CallEnd::Answered(status) => Err(AdminFault::Status(status)),
             CallEnd::TimedOut => Err(AdminFault::TimedOut),
