@@ -2,7 +2,7 @@
 //! with nothing, with Istio's own means, with the rendered hook, and with a gate that needs none.
 
 use super::lane::{Lane, OUTLASTS_ALL, Seen, long_grace, side_by_side, task};
-use super::workload::{AGENT, HOOK, Proxy, SIDECAR, Workload, routes, sidecars};
+use super::workload::{AGENT, HOOK, Proxy, SIDECAR, Workload, by_envoy, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -43,6 +43,7 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
         ("c.kept", "classic.kept"),
         ("n.kept", "native.kept"),
         ("a.kept", "classic-agent.kept"),
+        ("e.kept", "envoy-classic-agent.kept"),
     ];
     let mut objects = routes(BARE, "front", &hosts);
     for (namespace, gateway) in [
@@ -51,6 +52,7 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
         (KEPT, "gateway"),
         (KEPT, "gateway-agent"),
         (KEPT, "idle-agent"),
+        (KEPT, "envoy-agent"),
     ] {
         objects.extend(routes(namespace, gateway, &[("kept.test", "backend.default")]));
     }
@@ -69,6 +71,7 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
                     proxy,
                     drain: (namespace == KEPT).then(long_grace),
                     starts: if name.ends_with(AGENT) { AGENT } else { HOOK },
+                    more: if name.starts_with("envoy") { by_envoy() } else { json!({}) },
                     ..Workload::app(namespace, name)
                 },
                 request: REQUEST,
@@ -113,6 +116,14 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
         classic,
         lane("a gateway with an idle connection, no hook", KEPT, "gateway-agent", Gateway, None),
         idle,
+        lane("a gateway, no hook, counted by Envoy", KEPT, "envoy-agent", Gateway, None),
+        lane(
+            "a classic sidecar, no hook, counted by Envoy",
+            KEPT,
+            "envoy-classic-agent",
+            Classic,
+            Some("e.kept"),
+        ),
     ]
 }
 
@@ -135,6 +146,8 @@ fn judge(seen: &[Seen]) -> Outcome {
         classic_agent,
         gateway_agent,
         idle,
+        gateway_by_envoy,
+        classic_by_envoy,
     ] = seen
     else {
         bail!("{} lanes", seen.len())
@@ -144,7 +157,7 @@ fn judge(seen: &[Seen]) -> Outcome {
     for kept in [classic_kept, native_kept, gateway_kept] {
         kept.expect_kept()?;
     }
-    for kept in [classic_agent, gateway_agent, idle] {
+    for kept in [classic_agent, gateway_agent, idle, gateway_by_envoy, classic_by_envoy] {
         kept.expect_kept()?;
         kept.expect(kept.exit == Some(0), "the agent ends after Envoy")?;
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::load::{HOST, Load, MIXED};
-use super::workload::{AGENT, HOOK, Pod, Proxy, Workload, routes, sidecars};
+use super::workload::{AGENT, HOOK, Pod, Proxy, Workload, by_envoy, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -22,12 +22,17 @@ pub(super) struct Run {
 
 pub(crate) async fn case() -> Outcome {
     let (world, _turn) = World::alone().await?;
-    for (namespace, starts) in [("rolling", HOOK), ("rolling-agent", AGENT)] {
-        let with = run(world, namespace, Some(starts)).await?;
-        let first = with.first_lost;
-        ensure_eq!(with.lost, 0, "requests lost with laststream, {starts}, the first:\n{first}\n");
+    for (namespace, what, starts, more) in [
+        ("rolling", "with laststream", HOOK, json!({})),
+        ("rolling-agent", "with laststream, no hook", AGENT, json!({})),
+        ("rolling-envoy", "with laststream, no hook, counted by Envoy", AGENT, by_envoy()),
+    ] {
+        let drain = Some(json!({ "longest_request": "30s" }));
+        let like = Workload { drain, starts, more, ..Workload::default() };
+        let with = run(world, namespace, what, &like).await?;
+        ensure_eq!(with.lost, 0, "lost {what}, the first:\n{}\n", with.first_lost);
     }
-    let without = run(world, "rolling-bare", None).await?;
+    let without = run(world, "rolling-bare", "without", &Workload::default()).await?;
     ensure!(without.lost > 0, "nothing was lost without laststream, so this shows nothing");
     Ok(())
 }
@@ -70,25 +75,22 @@ pub(super) fn app(namespace: &'static str, drain: Option<Value>) -> Workload<'st
     Workload { proxy: Proxy::Classic, replicas: 3, app_hook, drain, ..app }
 }
 
+/// The run with the policy of another workload.
 async fn run(
     world: &'static World,
     namespace: &'static str,
-    laststream: Option<&'static str>,
+    what: &str,
+    like: &Workload<'static>,
 ) -> Outcome<Run> {
-    let drain = || laststream.map(|_| json!({ "longest_request": "30s" }));
-    let starts = laststream.unwrap_or(HOOK);
-    let app = Workload { starts, ..app(namespace, drain()) };
+    let (drain, more) = (|| like.drain.clone(), || like.more.clone());
+    let app = Workload { starts: like.starts, more: more(), ..app(namespace, drain()) };
     let gateway = Workload::gateway(namespace, "gateway");
-    let gateway = Workload { replicas: 2, drain: drain(), starts, ..gateway };
+    let starts = like.starts;
+    let gateway = Workload { replicas: 2, drain: drain(), starts, more: more(), ..gateway };
     let mut objects = routes(namespace, "gateway", &[(HOST, &format!("app.{namespace}"))]);
     objects.push(sidecars(namespace));
     create_behind(&gateway, &objects, Some(&app), world).await?;
     let run = under_load(world, namespace, "gateway").await?;
-    let what = match laststream {
-        Some(AGENT) => "with laststream, no hook",
-        Some(_) => "with laststream",
-        None => "without",
-    };
     row("N2", format!("{ROUNDS} rolling restarts of app and gateway, {what}"), &run.seen);
     world.cluster.run(&["delete", "namespace", namespace, "--wait=false"]).await?;
     Ok(run)

@@ -22,6 +22,11 @@ pub(crate) const OUTBOUND: u16 = 8100;
 pub(crate) const HOOK: &str = "hook";
 pub(crate) const AGENT: &str = "agent";
 
+/// The section of a policy that lets Envoy alone count.
+pub(crate) fn by_envoy() -> Value {
+    json!({ "count": { "by": "envoy" } })
+}
+
 /// The proxy of a Deployment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proxy {
