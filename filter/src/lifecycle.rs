@@ -151,7 +151,9 @@ impl Root {
                 root.plugin.counter.reply_to_all(host, &mut |visit| root.visit(visit));
             }
             Some(Role::Gate(gate, beat)) => {
-                if let Some(Beat { counter, .. }) = beat {
+                if let Some(Beat { counter, scope }) = beat {
+                    // A request that comes before the first tick may put it off.
+                    counter.enter_index(host, *scope);
                     counter.reply_to_all::<Stream>(host, &mut |_| {});
                 }
                 gate.borrow_mut().on_queue_ready(host, Queue(queue))
@@ -283,6 +285,7 @@ mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::Flow;
+    use crate::census::index::{Index, entries};
     use crate::census::is_rejected;
     use crate::config::wire::Scope;
     use crate::fake::{Contexts, Fake};
@@ -305,6 +308,17 @@ mod tests {
             (0, 0),
             "counting alone reads and writes no header"
         );
+    }
+
+    /// Its first tick is put off by requests that are answered at once.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_gate_that_is_asked_before_its_first_tick_is_known() {
+        let host = Fake::default();
+        let mut root = super::Root::new(ROOT);
+        assert!(root.on_configure(&host, br#"{"role": "gate", "gate": {"count": "envoy"}}"#));
+        assert!(entries(&host, Index::BEATS).is_empty());
+        root.on_queue_ready(&host, 1);
+        assert_eq!(entries(&host, Index::BEATS).len(), 1);
     }
 
     #[wasm_bindgen_test(unsupported = test)]

@@ -14,7 +14,7 @@ use crate::host::{Host, Kind, Metric};
 pub const CLOSING: &str = "laststream_gate_closing_until";
 
 /// The gate's own metrics, in the order of [`laststream_drain::requests::GateMetric`].
-pub const GATE: [(Kind, &str); 10] = [
+pub const GATE: [(Kind, &str); 11] = [
     (Kind::Gauge, "laststream_gate_state"),
     (Kind::Gauge, "laststream_gate_drain_seconds"),
     (Kind::Gauge, "laststream_gate_late_streams"),
@@ -25,6 +25,7 @@ pub const GATE: [(Kind, &str); 10] = [
     (Kind::Counter, EVICTIONS),
     (Kind::Gauge, "laststream_gate_deadline_seconds"),
     (Kind::Gauge, "laststream_gate_holding"),
+    (Kind::Gauge, "laststream_gate_connections"),
 ];
 
 /// Counter: streams that the gate ended.

@@ -145,7 +145,7 @@ macro_rules! fields {
 pub(crate) use fields;
 
 fields! {
-    Total { at, requests }
+    Total { at, requests, connections }
     AppReply { asked_at, state }
     AgentReplies { reply, count, first, last }
     Routes { let_pass, told_at, has_failed, is_sure }

@@ -29,6 +29,7 @@ mod overload;
 mod seed;
 mod signals;
 mod states;
+mod tcp;
 pub(crate) mod traffic;
 mod true_zero;
 mod truth;
@@ -72,6 +73,7 @@ pub(crate) fn cases() -> Vec<Case> {
         seed::cases(),
         signals::cases(),
         states::cases(),
+        tcp::cases(),
         traffic::cases(),
         true_zero::cases(),
         waiters::cases(),

@@ -75,6 +75,7 @@ pub(super) fn gate_metrics() -> String {
         "streams that the gate ended",
         "the deadline of a drain, from its beginning; set when the gate is configured",
         "streams that hold the drain; at the last evaluation",
+        "TCP connections that hold the drain, if the gate waits for them; at the last evaluation",
     ];
     let mut rows = String::from("| metric | type | meaning |\n|---|---|---|\n");
     for ((kind, name), about) in metrics::GATE.into_iter().zip(about) {

@@ -67,6 +67,7 @@ impl Checker {
         self.profile(&file, site);
         self.beside_the_proxy(&file);
         let by_envoy = self.by_envoy(&file, site);
+        let tcp = self.tcp(&file, site);
         let (count, long_lived) = self.end(&file);
         let mut policy = Policy {
             failure_policy: failure_policy(&file, &facts),
@@ -80,6 +81,7 @@ impl Checker {
             placement: placement.clone(),
             delivery: file.delivery.unwrap_or_default(),
             by_envoy,
+            tcp,
             count,
             forwarded_proto,
             gate_port,

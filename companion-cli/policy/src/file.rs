@@ -61,7 +61,8 @@ pub struct File {
     /// What happens to requests when the module cannot be fetched or fails.
     pub failure_policy: Option<FailurePolicy>,
     /// Which streams are counted: `count` of the module's configuration. With `by: envoy` it is
-    /// Envoy that counts, and no filter is in the path of requests; by default both count.
+    /// Envoy that counts, and no filter is in the path of requests; by default both count. With
+    /// `tcp: [5432]` the TCP connections of the listener on this port hold the drain like streams.
     #[schemars(schema_with = "module_count")]
     pub count: Option<Value>,
     /// How `x-forwarded-proto` is restored: `forwarded_proto` of the module's configuration.
@@ -213,6 +214,9 @@ pub struct Job {
 
 fn module_count(_: &mut SchemaGenerator) -> Schema {
     let mut count = module_field("count").to_value();
+    let listener = json!({ "type": ["integer", "string"] });
+    count["properties"]["tcp"] =
+        json!({ "type": "array", "items": listener, "description": COUNT_TCP });
     count["properties"]["by"] = json!({ "enum": ["filter", "envoy"], "description": COUNT_BY });
     Schema::try_from(count).unwrap_or_default()
 }
@@ -220,6 +224,9 @@ fn module_count(_: &mut SchemaGenerator) -> Schema {
 const COUNT_BY: &str = "Whose count decides: `filter`, the filter's and Envoy's, which must agree; \
     or `envoy`, Envoy's alone. Then no filter is in the path of requests, and there are no rules \
     for single streams.";
+
+const COUNT_TCP: &str = "The ports of listeners whose TCP connections hold the drain like streams; \
+    of a plain Envoy also their names. Envoy's filter `connection_limit` counts them.";
 
 fn module_forwarded_proto(_: &mut SchemaGenerator) -> Schema {
     module_field("forwarded_proto")

@@ -21,7 +21,7 @@ mod source;
 pub mod warnings;
 
 pub use error::{PolicyError, PolicyProblem};
-pub use policy::{ForwardedProto, PeerInfo, Policy};
+pub use policy::{ForwardedProto, PeerInfo, Policy, TcpListener};
 pub use read::Overrides;
 pub use shape::is_empty;
 pub use sizing::{ENVOY_DRAIN, ISTIO_DRAIN, KUBELET, Sizing, drain_sizing};

@@ -55,6 +55,7 @@ pub fn gate(policy: &Policy) -> Value {
         ("long_lived_after_ms", file.drain.long_lived_after.map(millis)),
         ("end", file.end.as_ref().and_then(end)),
         ("count", policy.by_envoy.then(|| json!(wire::GateCount::Envoy))),
+        ("tcp", (!policy.tcp.is_empty()).then(|| true.into())),
         ("starts", unless_usual(policy.starts)),
         ("begin", unusual_members(&begin)),
         ("finish", unless_usual(policy.finish)),

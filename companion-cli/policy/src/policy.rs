@@ -23,6 +23,8 @@ pub struct Policy {
     pub failure_policy: FailurePolicy,
     /// Whether Envoy's own count is the only one, and no filter is in the path of requests.
     pub by_envoy: bool,
+    /// The listeners whose TCP connections hold the drain.
+    pub tcp: Vec<TcpListener>,
     /// `count` of the module's configuration, with the additions for `end`.
     pub count: Option<Value>,
     pub forwarded_proto: Option<ForwardedProto>,
@@ -41,6 +43,14 @@ pub struct Policy {
     pub warnings: Vec<String>,
     /// Whether the gate is left out because `--module` is not an image for `delivery`.
     pub gate_dropped: bool,
+}
+
+/// A listener of TCP connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TcpListener {
+    Port(u16),
+    /// In a configuration of Envoy's own.
+    Name(String),
 }
 
 /// `forwarded_proto` of the policy, with the facts that rendering needs.

@@ -19,6 +19,9 @@ use laststream_policy::{ENVOY_DRAIN, ModuleLocation, Policy, PolicyProblem, Reso
 
 pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
     let envoy = placed(policy)?;
+    if !policy.tcp.is_empty() {
+        return Err(PolicyProblem::new("count.tcp", NO_TCP));
+    }
     let source = &policy.source(resolve)?;
     needs_file("module", source)?;
     let frames = policy.frames_source(resolve)?;
@@ -60,6 +63,9 @@ const WHY_IMMEDIATE: &str = "Without `--drain-strategy immediate` Envoy tells cl
     and hold the drain to its deadline.";
 
 const FRAMES: &str = "laststream-frames";
+
+const NO_TCP: &str = "names listeners of your own, and this bootstrap has none: merge laststream \
+    into the file that has them, with `--into FILE`";
 
 /// The Envoy that the policy is for.
 pub(super) fn placed(policy: &Policy) -> Result<&PlainEnvoy, PolicyProblem> {

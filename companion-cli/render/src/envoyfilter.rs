@@ -12,12 +12,12 @@ use super::files::{Rendered, objects};
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
 use super::placement;
 use super::scheme::{self, Scheme};
-use super::{gate, latch};
+use super::{gate, latch, tcp};
 use super::{shown_request, websockets};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::{Delivery, Engine, Starts};
 use laststream_policy::module_json::{self, scopes};
-use laststream_policy::{ModuleLocation, Policy, PolicyProblem, Resolve};
+use laststream_policy::{ModuleLocation, Policy, PolicyProblem, Resolve, TcpListener};
 pub use patch::IMAGE_ANNOTATION;
 use patch::{
     PEER, Patch, context_at, context_of, first, in_managers, is_inline, name_of, object, patch,
@@ -36,6 +36,7 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, 
         agent::cluster(policy).into_iter().collect(),
         gate(policy, source),
         latch(policy),
+        tcp_connections(policy),
         around_requests(policy, &scheme),
     ];
     let mut about = about(is_inline(source), policy.starts, &scheme);
@@ -231,6 +232,22 @@ fn latch(policy: &Policy) -> Vec<Patch> {
         (LATCH, patch("HTTP_ROUTE", Some(matching), "INSERT_FIRST", latch::route()))
     };
     scopes(policy).into_iter().filter(|_| policy.by_envoy).map(patch).collect()
+}
+
+/// The filter that counts TCP connections, in front of the TCP proxy of each listener.
+fn tcp_connections(policy: &Policy) -> Vec<Patch> {
+    const TCP: &str = "Counts TCP connections, which hold a drain. It limits nothing.";
+    let port = |listener: &TcpListener| match listener {
+        TcpListener::Port(port) => Some(*port),
+        TcpListener::Name(_) => None,
+    };
+    let patch = |port| {
+        let proxy = Map::of("filter", Map::of("name", tcp::PROXY));
+        let listener = Map::of("portNumber", port).with("filterChain", proxy);
+        let matching = Map::of("context", context_of(Scope::Gateway)).with("listener", listener);
+        (TCP, patch("NETWORK_FILTER", Some(matching), "INSERT_BEFORE", tcp::counted()))
+    };
+    policy.tcp.iter().filter_map(port).map(patch).collect()
 }
 
 const EARLY: &str = "early_header_mutation_extensions";

@@ -5,6 +5,7 @@ use laststream_filter::gate::access::ADDRESS_KEY;
 use laststream_filter::gate::grace::GRACE_KEY;
 
 use super::parts::{FILTER_STATE_TYPE, HCM, HCM_TYPE, address, early_mutations, router, typed};
+use super::tcp;
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::GateSecret;
@@ -41,7 +42,9 @@ pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> M
         .with_some("early_header_mutation_extensions", early_mutation(policy))
         .with("http_filters", filters(policy).chain([filter, router()]).collect::<List>())
         .with("route_config", Map::of("name", name).with("virtual_hosts", List::of(host)));
-    let chain = Map::of("filters", List::of(typed(HCM, manager)));
+    let first = (!policy.tcp.is_empty()).then(tcp::of_gate);
+    let chain =
+        Map::of("filters", first.into_iter().chain([typed(HCM, manager)]).collect::<List>());
     Map::of("name", name)
         .note("The loopback interface: the gate must not be reachable from outside.")
         .with("address", address("127.0.0.1", port))

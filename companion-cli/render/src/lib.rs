@@ -35,6 +35,7 @@ mod placement;
 mod proxy_config;
 mod scheme;
 mod shown_request;
+mod tcp;
 mod virtualservice;
 mod volume;
 mod wasmplugin;

@@ -50,7 +50,8 @@ pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
         if has_tunnels { (",pending_send_bytes", WHY_PENDING) } else { ("", "") };
     let exempts = policy.by_envoy && policy.long_lived == LongLived::Exempt;
     let upgrades = if exempts { ",downstream_cx_upgrades_active" } else { "" };
-    let statistics = policy.gate_port.map(|_| format!("{STATISTICS}{upgrades}{pending}"));
+    let tcp = if policy.tcp.is_empty() { "" } else { ",active_connections,downstream_cx_total" };
+    let statistics = policy.gate_port.map(|_| format!("{STATISTICS}{upgrades}{pending}{tcp}"));
     let annotations = Map::new()
         .note(format!("{WHY_STATISTICS}{why_pending}"))
         .with_some("sidecar.istio.io/statsInclusionSuffixes", statistics)

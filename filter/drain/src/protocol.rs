@@ -492,8 +492,10 @@ impl Worker {
         let (survey, now) = (&view.survey, view.now);
         let with_totals = needs_totals(&self.policy, survey.count_state);
         let schedule = self.schedule(callback);
+        // No counter can show whether a connection began in between.
+        let needs_all = with_totals || self.policy.counts_tcp;
         let is_due = self.policy.has_admin()
-            && match schedule.stats_query(now, survey, with_totals) {
+            && match schedule.stats_query(now, survey, needs_all) {
                 StatsQuery::Due => true,
                 StatsQuery::DueIfNothingHolds => view.observed.holding == 0,
                 StatsQuery::NotDue => false,
@@ -527,7 +529,8 @@ impl Worker {
             with_totals,
             unwritten,
         });
-        callback.call(Call::Stats { query, path: stats_path(with_totals, unwritten.is_some()) });
+        let path = stats_path(&self.policy, with_totals, unwritten.is_some());
+        callback.call(Call::Stats { query, path });
     }
 
     /// What Envoy may leave out of its answer in a drain, after one whole answer. Statistics of

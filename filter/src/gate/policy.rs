@@ -30,6 +30,7 @@ impl Policy {
             exempts_long_lived: wire.long_lived == LongLivedPolicy::Exempt,
             long_lived_after: wire.long_lived_after_ms.map(Millis),
             by_envoy: wire.count == GateCount::Envoy,
+            counts_tcp: wire.tcp,
             watches_agent: wire.starts == Starts::Agent,
             begin: wire.begin.call,
             finish: wire.finish,

@@ -86,6 +86,7 @@ impl Place for EnvoyGateway {
             no_identities: Some(NO_TLS),
             client_address: ClientAddress::Xff(NO_CHAIN),
             no_show: Some(NO_STATE_FILTER),
+            no_tcp: Some(NO_TCP),
             no_websockets: Some(NO_SHARED_VM),
             warning: None,
         }
@@ -119,3 +120,6 @@ const NO_STATE_FILTER: &str = "needs Envoy's `set_filter_state` filter in front 
 
 const NO_SHARED_VM: &str = "do not work in Envoy Gateway: it gives each Wasm filter a VM id of \
     its own, so the gate could not reach the frame filter. Its WebSockets are reset (1006)";
+
+const NO_TCP: &str = "needs Envoy's `connection_limit` filter in the listener, and no resource of \
+    Envoy Gateway has it: take it out";

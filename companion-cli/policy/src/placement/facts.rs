@@ -64,6 +64,8 @@ pub struct Facts<'p> {
     pub(crate) client_address: ClientAddress,
     /// For `streams.show`.
     pub(crate) no_show: Option<&'static str>,
+    /// Why no TCP connections can be counted.
+    pub(crate) no_tcp: Option<&'static str>,
     /// The frame filter must be off except on some routes, and share its VM id with the gate.
     pub(crate) no_websockets: Option<&'static str>,
     /// A warning about the placement's own fields.

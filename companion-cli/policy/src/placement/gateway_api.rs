@@ -75,6 +75,7 @@ impl Place for GatewayApi {
             no_identities: None,
             client_address: ClientAddress::Refused(KEEPS_REMOTE_ADDRESS),
             no_show: None,
+            no_tcp: None,
             no_websockets: None,
             warning: None,
         }

@@ -73,6 +73,7 @@ impl Place for PlainEnvoy {
             no_identities: None,
             client_address: ClientAddress::Header,
             no_show: None,
+            no_tcp: None,
             no_websockets: None,
             warning: None,
         }

@@ -101,6 +101,7 @@ impl Place for Sidecars {
             no_identities: None,
             client_address: ClientAddress::Refused(BEHIND_A_GATEWAY),
             no_show: None,
+            no_tcp: Some(NO_TCP),
             no_websockets: None,
             warning: self.native.is_none().then_some(CLASSIC),
         }
@@ -121,3 +122,6 @@ const DRAINED: &str = "`agent` does not work in native sidecars: Istio's own hoo
 const CLASSIC: &str = "placement.sidecar.native: is not written, so `false` is assumed. Istio 1.27 \
     and newer inject native sidecars by default (`kubectl get pod POD --output \
     jsonpath='{.spec.initContainers[*].name}'` lists `istio-proxy`): write `true` or `false`";
+
+const NO_TCP: &str = "is for gateways: at a sidecar the app's own connections, such as those to \
+    its database, are in the same statistics. Take it out";

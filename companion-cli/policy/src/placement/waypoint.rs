@@ -56,6 +56,7 @@ impl Place for Waypoint {
             no_identities: None,
             client_address: ClientAddress::Refused(BEHIND_A_GATEWAY),
             no_show: Some(NO_FILTER_IN_FRONT),
+            no_tcp: Some(NO_TCP),
             no_websockets: Some(NO_FRAME_FILTER),
             warning: None,
         }
@@ -76,3 +77,6 @@ const NO_FILTER_IN_FRONT: &str = "needs a filter of Envoy in front of the module
 
 const NO_FRAME_FILTER: &str = "do not work at a waypoint: it takes WasmPlugins only, which are on \
     for every route. Its WebSockets are reset (1006)";
+
+const NO_TCP: &str = "needs a filter of Envoy in the listener, and a waypoint takes WasmPlugins \
+    only: take it out";

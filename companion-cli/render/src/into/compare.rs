@@ -5,7 +5,7 @@ use laststream_base::yaml::{self, Map};
 
 use super::document::{Document, Id};
 use super::error::MergeError;
-use super::parts::{is_gate_listener, is_our_filter};
+use super::parts::{counts_connections, is_gate_listener, is_our_filter};
 use laststream_policy::placement::ADMIN_CLUSTER;
 
 /// Whether a value of a document is this map.
@@ -21,6 +21,7 @@ pub(super) fn has_all_of(merged: &str, before: &str) -> Result<bool, MergeError>
     let (merged, before) = (Document::read(merged)?, Document::read(before)?);
     let is_ours = |document: &Document<'_>, id: Id| {
         is_our_filter(document, id)
+            || counts_connections(document, id)
             || is_gate_listener(document, id)
             || document.text_of(id, "name") == Some(ADMIN_CLUSTER)
                 && document.field(id, "load_assignment").is_some()

@@ -13,12 +13,13 @@ mod parts;
 use laststream_policy::Policy;
 
 use super::output::diff;
+use super::tcp;
 use compare::{has_all_of, is_same};
 use document::{Document, Id};
 use edits::Edits;
 pub use error::{IntoError, MergeError};
 use laststream_base::yaml::Map;
-use parts::{Parts, is_gate_listener, is_our_filter};
+use parts::{Parts, counts_connections, is_gate_listener, is_our_filter, tcp_chains};
 
 /// A bootstrap with laststream in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,9 +52,13 @@ fn merged(policy: &Policy, text: &str) -> Result<String, IntoError> {
     let parts = Parts::of(policy, document)?;
     let mut edits = Edits::default();
     for list in filter_lists(document)? {
-        put_in_front(document, list, &parts.filters, &mut edits)?;
+        put_in_front(document, list, &parts.filters, is_our_filter, &mut edits)?;
     }
     let listeners = listeners(document)?;
+    for (list, is_counted) in tcp_chains(document, listeners, &policy.tcp)? {
+        let counted: Vec<Map> = is_counted.then(tcp::counted).into_iter().collect();
+        put_in_front(document, list, &counted, counts_connections, &mut edits)?;
+    }
     let old = document.items(listeners).iter().find(|old| is_gate_listener(document, **old));
     match (&parts.gate, old) {
         (Some(listener), Some(old)) if is_same(document, *old, listener) => {}
@@ -81,11 +86,11 @@ fn put_in_front(
     document: &Document<'_>,
     list: Id,
     filters: &[Map],
+    is_ours: fn(&Document<'_>, Id) -> bool,
     edits: &mut Edits,
 ) -> Result<(), MergeError> {
     let items = document.items(list);
-    let old: Vec<Id> =
-        items.iter().copied().filter(|item| is_our_filter(document, *item)).collect();
+    let old: Vec<Id> = items.iter().copied().filter(|item| is_ours(document, *item)).collect();
     let is_there = old.len() == filters.len()
         && items.starts_with(&old)
         && old.iter().zip(filters).all(|(old, new)| is_same(document, *old, new));

@@ -5,12 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::module_json::REQUEST_KEY;
 use laststream_policy::placement::ADMIN_CLUSTER;
-use laststream_policy::{Policy, PolicyProblem};
+use laststream_policy::{Policy, PolicyProblem, TcpListener};
 
 use super::document::{Document, Id};
 use super::error::{IntoError, MergeError};
 use crate::scheme::Scheme;
-use crate::{envoy, gate, parts, shown_request};
+use crate::{envoy, gate, parts, shown_request, tcp};
 
 const MODULE: &str = "laststream";
 const GATE: &str = "laststream-gate";
@@ -82,6 +82,49 @@ pub(super) fn is_our_filter(document: &Document<'_>, filter: Id) -> bool {
     let is_module = document.text_of(filter, "name") == Some(MODULE)
         && document.field(filter, "typed_config").is_some();
     is_module || key == Some(REQUEST_KEY)
+}
+
+/// Whether a network filter is the one that counts connections.
+pub(super) fn counts_connections(document: &Document<'_>, filter: Id) -> bool {
+    let prefix = document.text_of(filter, "typed_config.stat_prefix");
+    tcp::is_filter(document.text_of(filter, "name"), prefix)
+}
+
+/// The lists of network filters with a TCP proxy, and whether the policy counts their connections.
+pub(super) fn tcp_chains(
+    document: &Document<'_>,
+    listeners: Id,
+    counted: &[TcpListener],
+) -> Result<Vec<(Id, bool)>, MergeError> {
+    let mut chains = Vec::new();
+    let mut missing: Vec<&TcpListener> = counted.iter().collect();
+    for listener in document.items(listeners) {
+        let name = document.text_of(*listener, "name");
+        let port = document.text_of(*listener, "address.socket_address.port_value");
+        let is_this = |wanted: &TcpListener| match wanted {
+            TcpListener::Name(wanted) => name == Some(wanted),
+            TcpListener::Port(wanted) => port.and_then(|text| text.parse().ok()) == Some(*wanted),
+        };
+        let is_counted = counted.iter().any(is_this);
+        document.descend(*listener, &mut |id| {
+            let filters = document.field(id, "filters");
+            let is_proxy = |filter: &Id| document.text_of(*filter, "name") == Some(tcp::PROXY);
+            let filters = filters.filter(|list| document.items(*list).iter().any(is_proxy));
+            if let Some(filters) = filters {
+                missing.retain(|wanted| !is_this(wanted));
+                chains.push((filters, is_counted));
+            }
+        });
+    }
+    let Some(missing) = missing.first() else { return Ok(chains) };
+    let missing = match missing {
+        TcpListener::Port(port) => format!("on port {port}"),
+        TcpListener::Name(name) => format!("named `{name}`"),
+    };
+    Err(MergeError::of(format!(
+        "has no listener {missing} with a filter `{}`, which `count.tcp` names",
+        tcp::PROXY
+    )))
 }
 
 /// Whether a listener is the gate's: it has its name and its filter.

@@ -72,6 +72,28 @@ fn brackets_braces_and_a_bootstrap_without_clusters_and_admin() {
 }
 
 #[test]
+fn connections_of_the_named_listeners_are_counted() {
+    let listener = "  listeners:\n  - name: db\n    \
+                    address: {socket_address: {address: 0.0.0.0, port_value: 5432}}\n    \
+                    filter_chains:\n    - filters:\n      \
+                    - name: envoy.filters.network.tcp_proxy\n";
+    let own = OWN.replacen("  listeners:\n", listener, 1);
+    let filters = "/static_resources/listeners/0/filter_chains/0/filters";
+    let proxy = "envoy.filters.network.tcp_proxy";
+    for tcp in ["5432", "db"] {
+        let policy = format!("{POLICY}count: {{tcp: [{tcp}]}}\n");
+        let text = merged(&policy, &own).text;
+        let limit = "envoy.filters.network.connection_limit";
+        assert_eq!(names(&json(&text), filters), [limit, proxy]);
+        assert_eq!(merged(&policy, &text).text, text, "a second merge changes nothing");
+        assert_eq!(names(&json(&merged(POLICY, &text).text), filters), [proxy], "and back");
+    }
+    let unknown = policy(&format!("{POLICY}count: {{tcp: [6379]}}\n"));
+    let refused = format!("{:?}", merge(&unknown, "envoy.yaml", &own));
+    assert!(refused.contains("has no listener on port 6379"), "{refused}");
+}
+
+#[test]
 fn a_gate_that_the_policy_does_not_want_any_more_is_taken_out() {
     let with_gate = merged(POLICY, OWN).text;
     let text = merged(&format!("{POLICY}gate: {{enabled: false}}\n"), &with_gate).text;

@@ -22,7 +22,7 @@ pub(crate) struct Sources<'s> {
 impl Sources<'_> {
     pub(crate) fn observe(self, shared: &Shared) -> Observation {
         let Self { policy, facts, survey, samples } = self;
-        let (app, total) = (shared.app_since_the_drain_began(), shared.total.requests);
+        let (app, total) = (shared.app_since_the_drain_began(), shared.total.sum());
         let envoy = self.envoy_count(shared.sums_lack_streams);
         // Gauges that cannot be true are not shown: the counters know their own streams.
         let (holding, in_flight) = match (survey.count_state, envoy) {
@@ -47,10 +47,21 @@ impl Sources<'_> {
                 after: facts.counts.begun().saturating_add(total),
             },
             envoy,
+            connections: self.connections(),
             buffered: samples.stats(facts.now).and_then(|stats| stats.buffered),
             lingers: !policy.has_admin() || !samples.has_buffered_bytes(),
             app: app.map_or(App::Awaited, |reply| reply.state),
         }
+    }
+
+    /// TCP connections, which only Envoy counts.
+    fn connections(self) -> EnvoyCount {
+        if !self.policy.counts_tcp {
+            return EnvoyCount::Absent;
+        }
+        let stats = self.samples.stats(self.facts.now);
+        let known = stats.and_then(|stats| stats.connections);
+        known.map_or(EnvoyCount::Awaited, EnvoyCount::Holds)
     }
 
     /// Streams in flight of scopes that the gate does not wait for, by counters and gauges. After a

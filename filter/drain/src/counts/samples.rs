@@ -140,10 +140,17 @@ impl EnvoySamples {
         Some(began)
     }
 
-    /// The total number of requests in the last answer, if its query included it.
-    pub(crate) fn needed_total(&self) -> Option<Total> {
-        let last = self.last.as_ref().filter(|last| last.before.with_totals)?;
-        Some(Total { at: last.before.at, requests: last.stats.total? })
+    /// The totals in the last answer, as far as its query needed them; the others stay as they
+    /// were.
+    pub(crate) fn needed_total(&self, before: Total) -> Option<Total> {
+        let last = self.last.as_ref()?;
+        let requests = last.stats.total.filter(|_| last.before.with_totals);
+        let connections = last.stats.connections_total;
+        (requests.is_some() || connections.is_some()).then(|| Total {
+            at: last.before.at,
+            requests: requests.unwrap_or(before.requests),
+            connections: connections.unwrap_or(before.connections),
+        })
     }
 
     /// Whether it is not known yet what Envoy exports.

@@ -18,28 +18,43 @@ macro_rules! gauges {
 }
 
 /// The gauges and the total number of requests, for when only Envoy can show whether a request
-/// began in between.
+/// began in between; and more.
 macro_rules! all {
-    () => {
+    ($($more:literal),*) => {
         concat!(
             "/stats?filter=",
             "%5E%28http%5C..*%5C.downstream_",
-            "%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%7Ccx_http3_active%7Ccx_upgrades_active%29",
+            "%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%7Ccx_http3_active",
+            "%7Ccx_upgrades_active%29",
             "%7Chttp2%5C.pending_send_bytes",
             "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency",
-            "%7Cwasmcustom%5C.laststream_gate_state%29$"
+            "%7Cwasmcustom%5C.laststream_gate_state",
+            $($more,)*
+            "%29$"
         )
     };
 }
 
-/// The path of a query. Envoy skips what was never written before it builds the name, so this costs
-/// a third where there are many clusters.
-pub(crate) fn path(with_totals: bool, used_only: bool) -> &'static str {
-    match (with_totals, used_only) {
-        (false, false) => gauges!(),
-        (false, true) => concat!(gauges!(), "&usedonly"),
-        (true, false) => all!(),
-        (true, true) => concat!(all!(), "&usedonly"),
+/// The same with TCP connections.
+macro_rules! with_tcp {
+    () => {
+        all!(
+            "%7Cconnection_limit%5C.laststream%28_gate%29%3F%5C.active_connections",
+            "%7Ctcp%5C..*%5C.downstream_cx_%28total%7Ctx_bytes_buffered%29"
+        )
+    };
+}
+
+/// The path of a query. Envoy skips what was never written before it builds the name, so
+/// `used_only` costs a third where there are many clusters.
+pub(crate) fn path(policy: &Policy, with_totals: bool, used_only: bool) -> &'static str {
+    match (policy.counts_tcp, with_totals, used_only) {
+        (false, false, false) => gauges!(),
+        (false, false, true) => concat!(gauges!(), "&usedonly"),
+        (false, true, false) => all!(),
+        (false, true, true) => concat!(all!(), "&usedonly"),
+        (true, _, false) => with_tcp!(),
+        (true, _, true) => concat!(with_tcp!(), "&usedonly"),
     }
 }
 
@@ -118,6 +133,10 @@ pub(crate) struct Stats {
     pub(crate) http3: Option<u64>,
     /// Upgraded requests in flight, such as WebSockets.
     pub(crate) upgrades: Option<u64>,
+    /// TCP connections.
+    pub(crate) connections: Option<u64>,
+    /// TCP connections ever begun.
+    pub(crate) connections_total: Option<u64>,
     /// Whether each direction is known to have connection managers of its own.
     pub(crate) splits_directions: bool,
     /// Listeners and filter chains that were replaced and still have connections; the filter may
@@ -155,6 +174,8 @@ impl Stats {
             pending: zero(self.pending),
             http3: zero(self.http3),
             upgrades: zero(self.upgrades),
+            connections: zero(self.connections),
+            connections_total: zero(self.connections_total),
             splits_directions: self.splits_directions,
             draining: zero(self.draining),
             workers: self.workers,
@@ -207,8 +228,30 @@ impl Stats {
                     let (place, tells_direction) = place(policy, prefix);
                     self.splits_directions |= tells_direction;
                     self.add_of_manager(place, what, value);
+                } else if policy.counts_tcp {
+                    self.add_of_tcp(name, value);
                 }
             }
+        }
+    }
+
+    /// The gate's own listener has the filter `connection_limit`, too: without its gauge Envoy does
+    /// not export that of the others, and without theirs there are none.
+    fn add_of_tcp(&mut self, name: &str, value: u64) {
+        match name.rsplit_once('.') {
+            Some(("connection_limit.laststream", "active_connections")) => {
+                add_to(&mut self.connections, value);
+            }
+            Some(("connection_limit.laststream_gate", "active_connections")) => {
+                add_to(&mut self.connections, 0);
+            }
+            Some((prefix, "downstream_cx_total")) if prefix.starts_with("tcp.") => {
+                add_to(&mut self.connections_total, value);
+            }
+            Some((prefix, "downstream_cx_tx_bytes_buffered")) if prefix.starts_with("tcp.") => {
+                add_to(&mut self.buffered, value);
+            }
+            _ => {}
         }
     }
 
@@ -371,6 +414,24 @@ http.a.downstream_rq_time: P0(1,2)
             let policy = Policy { by_envoy, exempts_long_lived, ..policy };
             assert_eq!(whole(text, &policy).active, Some(active));
         }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn tcp_connections_are_known_if_the_gates_own_are() {
+        let own = "connection_limit.laststream_gate.active_connections: 3\n";
+        let others = "connection_limit.laststream.active_connections: 2\n\
+                      tcp.db.downstream_cx_total: 5\ntcp.db.downstream_cx_tx_bytes_buffered: 7\n\
+                      http.a.downstream_cx_tx_bytes_buffered: 0\n\
+                      http.a.downstream_cx_http3_active: 0\n";
+        let read = |text: &str, counts_tcp| {
+            let policy = Policy { counts_tcp, ..policy(&[Scope::Gateway], &[], &[]) };
+            let stats = whole(text, &policy);
+            (stats.connections, stats.connections_total, stats.buffered)
+        };
+        assert_eq!(read(&[own, others].concat(), true), (Some(2), Some(5), Some(7)));
+        assert_eq!(read(own, true), (Some(0), None, None), "no listener has the filter now");
+        assert_eq!(read(others, false), (None, None, Some(0)), "they do not hold");
+        assert_eq!(read("", true), (None, None, None), "Envoy does not export them");
     }
 
     #[wasm_bindgen_test(unsupported = test)]

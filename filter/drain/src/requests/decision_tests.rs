@@ -39,6 +39,7 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
         read_at: NOW,
         begun: Begun { before: 5, after: 5 },
         envoy,
+        connections: EnvoyCount::Absent,
         buffered: None,
         lingers: false,
         app: App::Awaited,

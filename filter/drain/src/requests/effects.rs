@@ -201,4 +201,6 @@ pub enum GateMetric {
     Deadline,
     /// Gauge: streams that hold.
     Holding,
+    /// Gauge: TCP connections that hold.
+    Connections,
 }

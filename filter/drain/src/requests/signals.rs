@@ -70,6 +70,8 @@ pub(crate) enum Refusal {
     InFlightElsewhere,
     /// Envoy counts requests that no counter knows.
     Uncounted,
+    /// TCP connections are open.
+    Connected,
     /// Bytes of responses are not written yet.
     Unwritten,
     /// The counts are not known.
@@ -159,6 +161,7 @@ pub(crate) fn signal_refusal(view: &View, ends_envoy: bool) -> Option<Refusal> {
         (Some(Reason::Streams(_)), _) => Some(Refusal::InFlight),
         (Some(Reason::NoCounter), _) => Some(Refusal::NoCounter),
         (Some(Reason::Unsure(count)), _) => Some(Refusal::Unsure(count)),
+        (Some(Reason::Connections(_)), _) => Some(Refusal::Connected),
         (Some(_), _) => Some(Refusal::Uncounted),
         (None, _) if observed.unwritten_bytes().is_some() => Some(Refusal::Unwritten),
         (None, _) if !observed.is_complete() => Some(Refusal::Asking),

@@ -37,6 +37,9 @@ pub struct Status {
     /// Envoy's own count of requests in flight, if it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub envoy_active: Option<u64>,
+    /// Open TCP connections, if they hold the drain and Envoy was asked for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u64>,
     /// Bytes that wait to be written to clients, if Envoy was asked for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffered_bytes: Option<u64>,
@@ -180,6 +183,7 @@ impl Status {
             lost_counters: survey.lost.len() as u64,
             late_counters: silence_in_words(view),
             envoy_active: stats.and_then(|stats| stats.active),
+            connections: stats.and_then(|stats| stats.connections),
             buffered_bytes: observed.buffered,
             quiet_ms: record.quiet_since.map_or(0, |since| (*now - since).0),
             quiet_needed_ms: policy.quiet.0,

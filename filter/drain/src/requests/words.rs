@@ -96,6 +96,8 @@ pub(crate) fn sentence(view: &View, policy: &Policy) -> String {
         Reason::Finishing => {
             "nothing is in flight; waiting for the answer of Istio's agent to `POST /drain`".into()
         }
+        Reason::Connections(1) => "1 TCP connection is open".into(),
+        Reason::Connections(count) => format!("{count} TCP connections are open"),
         Reason::Bytes(count) => format!("{count} bytes wait to be written to clients"),
         Reason::App(App::Awaited) => "the app is being asked whether it is still there".into(),
         Reason::App(App::Unreachable) => {
@@ -119,9 +121,20 @@ pub(crate) fn sentence(view: &View, policy: &Policy) -> String {
 pub(crate) fn asking_in_words(view: &View, policy: &Policy) -> String {
     match view.fault {
         Some(fault) => format!("{}: holding until the deadline", fault_in_words(fault, policy)),
+        None if lacks_connections(view, policy) => {
+            format!("{NO_CONNECTIONS}: holding until the deadline")
+        }
         None => silence_in_words(view)
             .unwrap_or_else(|| "the counters and Envoy are being asked".into()),
     }
+}
+
+const NO_CONNECTIONS: &str = "Envoy does not export its number of TCP connections, \
+    `connection_limit.laststream_gate.active_connections`";
+
+/// Whether TCP connections matter, and Envoy's answer has none of their number.
+fn lacks_connections(view: &View, policy: &Policy) -> bool {
+    policy.counts_tcp && view.stats.is_some_and(|stats| stats.connections.is_none())
 }
 
 fn streams_in_words(view: &View, count: u64) -> String {
@@ -161,6 +174,7 @@ pub(crate) fn refusal_in_words(refusal: Refusal, view: &View, policy: &Policy) -
     match refusal {
         Refusal::Asking => match view.fault {
             Some(fault) => fault_in_words(fault, policy),
+            None if lacks_connections(view, policy) => NO_CONNECTIONS.into(),
             None => silence_in_words(view).unwrap_or_else(|| NOT_ALL.into()),
         },
         Refusal::Unsure(count) => {
@@ -173,6 +187,7 @@ pub(crate) fn refusal_in_words(refusal: Refusal, view: &View, policy: &Policy) -
             "streams of a scope that another gate waits for are in flight".into()
         }
         Refusal::Uncounted => "Envoy counts requests that no counter knows".into(),
+        Refusal::Connected => "TCP connections are open".into(),
         Refusal::Unwritten => {
             "Envoy has bytes of responses that are not yet written to clients".into()
         }

@@ -29,7 +29,7 @@ pub enum EnvoyCount {
     /// Envoy has answered and does not export it, or the operator says that there is no admin
     /// interface.
     Absent,
-    /// The number of requests.
+    /// The number of requests, or connections.
     Holds(u64),
 }
 
@@ -65,6 +65,8 @@ pub struct Observation {
     pub begun: Begun,
     /// Envoy's own count.
     pub envoy: EnvoyCount,
+    /// TCP connections; absent if they do not hold the drain.
+    pub connections: EnvoyCount,
     /// Bytes that wait to be written to clients, if that is known and fresh.
     pub buffered: Option<u64>,
     /// Whether Envoy does not export `buffered`: zero must then last for longer.
@@ -110,6 +112,8 @@ pub enum Reason {
     Requests(CountState, u64),
     /// The filter's count cannot be believed, and Envoy's own is not known.
     Unsure(CountState),
+    /// TCP connections are open.
+    Connections(u64),
     /// Bytes wait to be written.
     Bytes(u64),
     /// The app is still there, or that is not known.
@@ -142,7 +146,7 @@ impl Observation {
             }
             (CountState::Unknown, EnvoyCount::Absent) => Some(Reason::NoCounter),
             (count, EnvoyCount::Absent) if !is_believed => Some(Reason::Unsure(count)),
-            _ => None,
+            _ => self.open_connections().map(Reason::Connections),
         }
     }
 
@@ -156,6 +160,14 @@ impl Observation {
         !self.is_believed() && self.envoy == EnvoyCount::Awaited
     }
 
+    /// The number of TCP connections that hold the drain, if it is known and above zero.
+    pub(crate) fn open_connections(&self) -> Option<u64> {
+        match self.connections {
+            EnvoyCount::Holds(connections) => Some(connections).filter(|&open| open > 0),
+            EnvoyCount::Awaited | EnvoyCount::Absent => None,
+        }
+    }
+
     /// The number of bytes that wait to be written to clients, if it is known and above zero.
     pub fn unwritten_bytes(&self) -> Option<u64> {
         self.buffered.filter(|&bytes| bytes > 0)
@@ -163,6 +175,8 @@ impl Observation {
 
     /// Whether both counts are known, so that none from [`Self::in_flight_reason`] means zero.
     pub fn is_complete(&self) -> bool {
-        self.count != CountState::Asking && self.envoy != EnvoyCount::Awaited
+        self.count != CountState::Asking
+            && self.envoy != EnvoyCount::Awaited
+            && self.connections != EnvoyCount::Awaited
     }
 }

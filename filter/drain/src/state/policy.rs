@@ -63,6 +63,9 @@ pub struct Policy {
     pub long_lived_after: Option<Millis>,
     /// Whether Envoy's own count is the only one: there is no filter in the path.
     pub by_envoy: bool,
+    /// Whether TCP connections hold the drain, too: those that Envoy's filter `connection_limit`
+    /// counts.
+    pub counts_tcp: bool,
     /// Whether the stop of Istio's agent begins the drain, and permits the last call.
     pub watches_agent: bool,
     /// How the drain begins.
@@ -142,6 +145,7 @@ impl Default for Policy {
             exempts_long_lived: false,
             long_lived_after: None,
             by_envoy: false,
+            counts_tcp: false,
             watches_agent: false,
             begin: BeginCall::default(),
             finish: Finish::default(),

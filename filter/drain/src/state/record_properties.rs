@@ -68,25 +68,27 @@ fn app() -> impl Strategy<Value = App> {
 fn observation() -> impl Strategy<Value = Observation> {
     let buffered = prop_oneof![1 => Just(None), 4 => few().prop_map(Some)];
     let begun = prop_oneof![12 => Just(0_u64), 1 => 1..3_u64];
-    (count_state(), 0..400_u64, few(), 0..3_u64, begun, envoy(), buffered, app(), any::<bool>())
-        .prop_map(
-            |(counters, known_until, holding, in_flight, begun, envoy, buffered, app, may_miss)| {
-                Observation {
-                    count: combine_counts(counters, holding, envoy, may_miss),
-                    may_revive: counters == CountState::Leaking && may_miss,
-                    known_until: Moment(known_until),
-                    holding,
-                    in_flight,
-                    begun: Begun { before: 0, after: begun },
-                    others_in_flight: 0,
-                    read_at: Moment(0),
-                    envoy,
-                    lingers: buffered.is_none(),
-                    buffered,
-                    app,
-                }
-            },
-        )
+    let by_envoy = (envoy(), prop_oneof![2 => Just(EnvoyCount::Absent), 1 => envoy()], buffered);
+    (count_state(), 0..400_u64, few(), 0..3_u64, begun, by_envoy, app(), any::<bool>()).prop_map(
+        |(counters, known_until, holding, in_flight, begun, by_envoy, app, may_miss)| {
+            let (envoy, connections, buffered) = by_envoy;
+            Observation {
+                count: combine_counts(counters, holding, envoy, may_miss),
+                may_revive: counters == CountState::Leaking && may_miss,
+                known_until: Moment(known_until),
+                holding,
+                in_flight,
+                begun: Begun { before: 0, after: begun },
+                others_in_flight: 0,
+                read_at: Moment(0),
+                envoy,
+                connections,
+                lingers: buffered.is_none(),
+                buffered,
+                app,
+            }
+        },
+    )
 }
 
 fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
@@ -179,7 +181,10 @@ impl Watch {
             EnvoyCount::Absent => true,
             EnvoyCount::Awaited => false,
         };
-        let known = observed.count != CountState::Asking && observed.envoy != EnvoyCount::Awaited;
+        let known = observed.count != CountState::Asking
+            && observed.envoy != EnvoyCount::Awaited
+            && observed.connections != EnvoyCount::Awaited;
+        let busy = busy || observed.open_connections().is_some();
         let clear = observed.buffered.unwrap_or(0) == 0
             && (!policy.waits_for_app || observed.app != App::There);
         let known = known && (!policy.waits_for_app || observed.app != App::Awaited);

@@ -21,6 +21,7 @@ fn zero(now: u64) -> Observation {
         others_in_flight: 0,
         read_at: now,
         envoy: EnvoyCount::Holds(0),
+        connections: EnvoyCount::Absent,
         lingers: false,
         buffered: Some(0),
         app: App::Gone,

@@ -5,7 +5,7 @@
 //! tell it to let requests pass as soon as nobody holds the latch.
 
 use super::moments::{Millis, Moment};
-use super::timing::QUERY_SLACK;
+use super::timing::{LONGEST_PAUSE, QUERY_SLACK};
 
 /// What Envoy's runtime was told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ pub struct Routes {
 impl Routes {
     /// Whether it is to be told that requests pass, if nobody holds the latch.
     pub(crate) fn is_due(&self, now: Moment, patience: Millis) -> bool {
-        let pause = patience + QUERY_SLACK;
+        let pause = if self.has_failed { LONGEST_PAUSE } else { patience + QUERY_SLACK };
         !self.let_pass && self.told_at.is_none_or(|told| now - told >= pause)
     }
 
@@ -102,10 +102,10 @@ mod tests {
         let mut routes = Routes { is_sure: true, ..Routes::default() };
         routes.tell(Moment(1));
         routes.have_answered(Moment(1), false);
-        assert!(routes.has_failed && !routes.is_due(Moment(2_000), PATIENCE));
-        assert!(routes.is_due(Moment(2_001), PATIENCE));
-        routes.tell(Moment(2_001));
-        routes.have_answered(Moment(2_001), true);
+        assert!(routes.has_failed && !routes.is_due(Moment(10_000), PATIENCE));
+        assert!(routes.is_due(Moment(10_001), PATIENCE));
+        routes.tell(Moment(10_001));
+        routes.have_answered(Moment(10_001), true);
         assert!(routes.let_pass && !routes.has_failed);
     }
 

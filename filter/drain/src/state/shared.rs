@@ -50,13 +50,21 @@ pub struct AppReply {
     pub state: App,
 }
 
-/// A total number of requests.
+/// How many requests, and TCP connections, there ever were.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Total {
     /// The beginning of the query that showed it.
     pub at: Moment,
-    /// The number; 0 as long as it is not needed.
+    /// Requests; 0 as long as the number is not needed.
     pub requests: u64,
+    /// TCP connections; 0 if they do not hold the drain.
+    pub connections: u64,
+}
+
+impl Total {
+    pub(crate) fn sum(self) -> u64 {
+        self.requests.saturating_add(self.connections)
+    }
 }
 
 /// One worker's gate asks the counters and Envoy for all, as long as no held request needs newer

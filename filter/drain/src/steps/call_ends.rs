@@ -89,7 +89,8 @@ impl Apply<'_, '_, '_> {
         if let Some((began, owner)) = began.zip(self.callback.facts.queue) {
             self.callback.shared.pacing.end(began, owner, now, ended.end.is_success());
         }
-        let total = answer.is_ok().then(|| self.samples.needed_total()).flatten();
+        let noted = self.callback.shared.total;
+        let total = answer.is_ok().then(|| self.samples.needed_total(noted)).flatten();
         if let Some(total) = total {
             self.callback.shared.note_total(total);
         }

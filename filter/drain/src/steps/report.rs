@@ -21,6 +21,10 @@ pub(crate) fn report(
     ] {
         callback.push(Effect::Set(gauge, value));
     }
+    if policy.counts_tcp {
+        let connections = view.observed.open_connections().unwrap_or(0);
+        callback.push(Effect::Set(GateMetric::Connections, connections));
+    }
     callback.push(Effect::ShowCount(view.observed.count));
     if phase_before == record.phase {
         return;

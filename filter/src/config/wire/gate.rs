@@ -76,6 +76,10 @@ pub struct Gate {
     pub end: Option<End>,
     /// Whose count decides.
     pub count: GateCount,
+    /// Whether TCP connections hold the drain, too: those of listeners whose first network filter
+    /// is Envoy's `connection_limit` with the stat prefix `laststream`. The gate's own listener
+    /// needs it as well, with `laststream_gate`, so that a gate which must not see them can tell.
+    pub tcp: bool,
     /// What starts the drain.
     pub starts: Starts,
     /// How the drain begins.

@@ -23,6 +23,13 @@ impl Listener {
         }))
     }
 
+    /// Puts a network filter in front of all others of the only chain.
+    pub fn first(mut self, filter: Value) -> Self {
+        let filters = self.0.pointer_mut("/filter_chains/0/filters").and_then(Value::as_array_mut);
+        filters.expect("the filters of a chain").insert(0, filter);
+        self
+    }
+
     /// HTTP/3 over UDP. The identity is the server's.
     pub fn quic(name: &str, hcm: Hcm, identity: &Identity) -> Self {
         let mut listener = Self::new(name, hcm.with("/codec_type", json!("HTTP3")));
