@@ -26,6 +26,7 @@ mod lost_answers;
 mod notify;
 mod open_ends;
 mod overload;
+mod restless_agent;
 mod seed;
 mod signals;
 mod states;
@@ -72,6 +73,7 @@ pub(crate) fn cases() -> Vec<Case> {
         overload::cases(),
         seed::cases(),
         signals::cases(),
+        restless_agent::cases(),
         states::cases(),
         tcp::cases(),
         traffic::cases(),

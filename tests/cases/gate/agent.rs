@@ -11,7 +11,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::bench::{Bench, SOON, gate_filter, main_listener, options, same, with_clusters};
+use super::bench::{
+    Bench, COUNTERS, SOON, gate_filter, main_listener, options, same, with_clusters,
+};
+use super::by_envoy;
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::prelude::*;
@@ -31,7 +34,7 @@ cases! {
 
 /// The behaviour of the agent's port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Port {
+pub(super) enum Port {
     /// As the agent answers `GET /drain`.
     Answers,
     /// Another program's answer.
@@ -43,7 +46,7 @@ enum Port {
 
 /// What listens on the agent's port. A connection that is open outlives the port, as the agent's
 /// do, and goes on answering.
-struct Agent {
+pub(super) struct Agent {
     address: SocketAddr,
     port: watch::Sender<Port>,
     /// Connections on which more than one question came.
@@ -67,7 +70,7 @@ impl Agent {
         Ok(Self { address, port, reused, task })
     }
 
-    fn becomes(&self, port: Port) {
+    pub(super) fn becomes(&self, port: Port) {
         self.port.send_replace(port);
     }
 
@@ -132,11 +135,26 @@ const LONG: &str = r#", "deadline_ms": 90000"#;
 
 /// A gate that has seen the agent answer.
 async fn bench(lab: &Lab, fields: &str) -> Outcome<(Bench, Agent)> {
-    let agent = Agent::start(Port::Answers)?;
-    let bootstrap = Bootstrap::new().cluster(agent.cluster());
-    let bench = Bench::upon(bootstrap, lab, &gate(fields), hcm(lab, "{}")).await?;
-    bench.until("agent", "answers").await?;
+    let (bench, agent) = upon(Bootstrap::new(), lab, fields, hcm(lab, "{}")).await?;
     bench.until("count", "exact").await?;
+    Ok((bench, agent))
+}
+
+async fn upon(bootstrap: Bootstrap, lab: &Lab, fields: &str, main: Hcm) -> Outcome<(Bench, Agent)> {
+    let agent = Agent::start(Port::Answers)?;
+    let bench = Bench::upon(bootstrap.cluster(agent.cluster()), lab, &gate(fields), main).await?;
+    bench.until("agent", "answers").await?;
+    Ok((bench, agent))
+}
+
+/// A gate that counts like this: `filter` or `envoy`.
+pub(super) async fn counting(lab: &Lab, count: &str) -> Outcome<(Bench, Agent)> {
+    let fields = format!(r#"{LONG}, "count": "{count}""#);
+    let (bench, agent) = match count {
+        "envoy" => upon(by_envoy::layers(&[]), lab, &fields, by_envoy::main()).await?,
+        _ => upon(Bootstrap::new(), lab, &fields, hcm(lab, "{}")).await?,
+    };
+    bench.until("counters", COUNTERS).await?;
     Ok((bench, agent))
 }
 

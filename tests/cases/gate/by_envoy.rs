@@ -52,7 +52,7 @@ pub(super) fn latch() -> Route {
         )
 }
 
-fn main() -> Hcm {
+pub(super) fn main() -> Hcm {
     routes(Hcm::new("main").route(latch()))
 }
 
