@@ -2,7 +2,9 @@
 //! with nothing, with Istio's own means, with the rendered hook, and with a gate that needs none.
 
 use super::lane::{Lane, OUTLASTS_ALL, Seen, long_grace, side_by_side, task};
-use super::workload::{AGENT, HOOK, Proxy, SIDECAR, Workload, by_envoy, routes, sidecars};
+use super::workload::{
+    AGENT, HOOK, Proxy, SIDECAR, Workload, by_envoy, routes, sidecars, tcp_route, with_tcp,
+};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -56,6 +58,7 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
     ] {
         objects.extend(routes(namespace, gateway, &[("kept.test", "backend.default")]));
     }
+    objects.extend(tcp_route(KEPT, "tcp-agent", "backend.default"));
     world.cluster.apply_all(&objects).await?;
     Ok(front.pod(world).await?.listener())
 }
@@ -99,6 +102,10 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
     let what = "a gateway whose last request ends at the deletion, no hook";
     let mut idle = lane(what, KEPT, "idle-agent", Gateway, None);
     idle.request = Duration::from_secs(1);
+    let what = "a TCP connection through a gateway, no hook";
+    let mut tcp = lane(what, KEPT, "tcp-agent", Gateway, None);
+    tcp.workload.more = with_tcp();
+    (tcp.idle_connection, tcp.over_tcp) = (false, true);
     vec![
         lost(lane("a classic sidecar, nothing", BARE, "classic", Classic, Some("c.bare"))),
         lane("a classic sidecar, the rendered hook", KEPT, "classic", Classic, Some("c.kept")),
@@ -124,6 +131,7 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
             Classic,
             Some("e.kept"),
         ),
+        tcp,
     ]
 }
 
@@ -148,6 +156,7 @@ fn judge(seen: &[Seen]) -> Outcome {
         idle,
         gateway_by_envoy,
         classic_by_envoy,
+        tcp,
     ] = seen
     else {
         bail!("{} lanes", seen.len())
@@ -157,7 +166,7 @@ fn judge(seen: &[Seen]) -> Outcome {
     for kept in [classic_kept, native_kept, gateway_kept] {
         kept.expect_kept()?;
     }
-    for kept in [classic_agent, gateway_agent, idle, gateway_by_envoy, classic_by_envoy] {
+    for kept in [classic_agent, gateway_agent, idle, gateway_by_envoy, classic_by_envoy, tcp] {
         kept.expect_kept()?;
         kept.expect(kept.exit == Some(0), "the agent ends after Envoy")?;
     }

@@ -38,6 +38,8 @@ pub(crate) struct Lane {
     pub(crate) request: Duration,
     /// Whether a second connection stays open without further requests.
     pub(crate) idle_connection: bool,
+    /// The request goes through the gateway's listener for TCP.
+    pub(crate) over_tcp: bool,
     /// The request goes through another pod: the address of a gateway, and the host by which it
     /// routes to this pod.
     pub(crate) through: Option<(SocketAddr, &'static str)>,
@@ -120,7 +122,11 @@ impl Seen {
 impl Lane {
     /// The address and host of the request, once a request there is answered.
     async fn way(&self, pod: &Pod) -> Outcome<(SocketAddr, &'static str)> {
-        let way = self.through.unwrap_or((pod.listener(), "kept.test"));
+        let mut own = pod.listener();
+        if self.over_tcp {
+            own.set_port(workload::TCP);
+        }
+        let way = self.through.unwrap_or((own, "kept.test"));
         let request = Request::get("/").host(way.1);
         let look = async || h1::once(way.0, &request).await?.expect(200).map(drop);
         wait_for(PATIENCE, &format!("the way to {}", self.what), look).await?;

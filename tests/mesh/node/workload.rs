@@ -22,6 +22,40 @@ pub(crate) const OUTBOUND: u16 = 8100;
 pub(crate) const HOOK: &str = "hook";
 pub(crate) const AGENT: &str = "agent";
 
+/// The port on which gateways take TCP connections.
+pub(crate) const TCP: u16 = 9000;
+
+/// The section of a policy by which TCP connections hold a drain.
+pub(crate) fn with_tcp() -> Value {
+    json!({ "count": { "tcp": [TCP] } })
+}
+
+/// A gateway's listener for TCP, and the service behind it.
+pub(crate) fn tcp_route(namespace: &str, gateway: &str, service: &str) -> [Value; 2] {
+    let server = json!({
+        "port": { "number": TCP, "name": "tcp", "protocol": "TCP" }, "hosts": ["*"],
+    });
+    let own = json!({
+        "apiVersion": "networking.istio.io/v1", "kind": "Gateway",
+        "metadata": { "name": gateway, "namespace": namespace },
+        "spec": {
+            "selector": { "gateway": gateway_label(namespace, gateway) }, "servers": [server],
+        },
+    });
+    let destination = json!({
+        "host": format!("{service}.svc.cluster.local"), "port": { "number": 80 },
+    });
+    let route = json!({
+        "apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
+        "metadata": { "name": gateway, "namespace": namespace },
+        "spec": {
+            "hosts": ["*"], "gateways": [gateway],
+            "tcp": [{ "match": [{ "port": TCP }], "route": [{ "destination": destination }] }],
+        },
+    });
+    [own, route]
+}
+
 /// The section of a policy that lets Envoy alone count.
 pub(crate) fn by_envoy() -> Value {
     json!({ "count": { "by": "envoy" } })

@@ -227,6 +227,11 @@ impl Stats {
                 {
                     let (place, tells_direction) = place(policy, prefix);
                     self.splits_directions |= tells_direction;
+                    // A proxy of TCP alone has no other manager: it has no requests, then.
+                    let (place, value) = match place {
+                        Place::Own if policy.counts_tcp => (Place::Here, 0),
+                        place => (place, value),
+                    };
                     self.add_of_manager(place, what, value);
                 } else if policy.counts_tcp {
                     self.add_of_tcp(name, value);
@@ -431,6 +436,11 @@ http.a.downstream_rq_time: P0(1,2)
         assert_eq!(read(&[own, others].concat(), true), (Some(2), Some(5), Some(7)));
         assert_eq!(read(own, true), (Some(0), None, None), "no listener has the filter now");
         assert_eq!(read(others, false), (None, None, Some(0)), "they do not hold");
+        let tcp = Policy { counts_tcp: true, ..policy(&[Scope::Gateway], &["laststream"], &[]) };
+        let alone =
+            "http.laststream.downstream_rq_active: 3\nhttp.laststream.downstream_rq_total: 9";
+        let stats = whole(alone, &tcp);
+        assert_eq!((stats.active, stats.total), (Some(0), Some(0)), "a proxy of TCP alone");
         assert_eq!(read("", true), (None, None, None), "Envoy does not export them");
     }
 
