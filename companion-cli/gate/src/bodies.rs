@@ -26,6 +26,8 @@ pub struct Status {
     pub late_counters: Option<String>,
     /// Envoy's own count of requests.
     pub envoy_active: Option<u64>,
+    /// Open TCP connections, if they hold the drain.
+    pub connections: Option<u64>,
     /// Bytes that wait to be written to clients.
     pub buffered_bytes: Option<u64>,
     /// The time for which nothing has been in flight and nothing began, in milliseconds.
@@ -93,9 +95,14 @@ impl Status {
         matches!(self.state.as_str(), "expired" | "forced")
     }
 
-    /// Streams that hold the drain. If the filter's count does not have all streams, Envoy's own
-    /// count is used, too. `None` if neither count is known.
+    /// Streams, and TCP connections, that hold the drain. If the filter's count does not have all
+    /// streams, Envoy's own count is used, too. `None` if neither count is known.
     pub fn held_streams(&self) -> Option<u64> {
+        let connections = self.connections.unwrap_or_default();
+        self.streams_alone().map(|streams| streams.saturating_add(connections))
+    }
+
+    fn streams_alone(&self) -> Option<u64> {
         // A gate is `drained` only after both counts were zero.
         if self.counts_all() || self.state == "drained" {
             return Some(self.holding);

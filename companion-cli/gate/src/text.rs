@@ -30,6 +30,9 @@ fn counts(status: &Status) -> Vec<(String, String)> {
     if let Some(active) = status.envoy_active {
         line("envoy", format!("{} by its own count", many(active, "request")));
     }
+    if let Some(connections) = status.connections {
+        line("tcp", many(connections, "connection"));
+    }
     if let Some(bytes) = status.buffered_bytes {
         line("buffered", format!("{} for clients", many(bytes, "byte")));
     }
