@@ -4,15 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, same, says};
 use super::last_call::is_sent_once;
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::routes;
-use crate::lab::{Lab, cases, test_deaths_module};
+use crate::lab::{Lab, cases};
 use kit::admin_proxy::{AdminFault, AdminProxy, CallHandling};
-use kit::bootstrap::filters::Wasm;
 use kit::bootstrap::only_stats_with_prefixes;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
@@ -20,7 +19,6 @@ use kit::websocket::WebSocket;
 cases! {
     a_request_holds_until_its_client_has_the_answer,
     a_websocket_holds_unless_it_is_exempt,
-    a_worker_that_stands_still_at_the_end_of_a_stream_holds,
     what_the_app_has_begun_is_answered_before_the_end,
     a_last_call_that_may_have_arrived_leaves_requests_refused,
     a_last_call_that_failed_lets_requests_pass_again,
@@ -119,27 +117,6 @@ async fn a_websocket_holds_unless_it_is_exempt(lab: &Lab) -> Outcome {
             socket.echo("still").await?;
         }
     }
-    Ok(())
-}
-
-/// Envoy counts the stream no more, and has not written its last bytes.
-async fn a_worker_that_stands_still_at_the_end_of_a_stream_holds(lab: &Lab) -> Outcome {
-    let module = test_deaths_module()?;
-    let stalls = lab.stream(r#"{"scope": "outbound"}"#);
-    let stalls = Wasm { module: &module, ..stalls };
-    let main = routes(Hcm::new("main").filter(stalls.filter()));
-    let bench = calm(Bench::upon(layers(&[]), lab, GATE, main).await?).await?;
-    let request = Request::get("/hold/a").header("x-laststream-stall", "3000");
-    let mut client = Client::with_request(bench.main, &request).await?;
-    bench.upstream.wait_held("a", 1, SOON).await?;
-    let hook = bench.hook();
-    bench.until("state", "draining").await?;
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
-    let answered = Instant::now();
-    ensure!(!hook.is_finished(), "the hook was let go before the client had its answer");
-    hook.await??.expect(200)?;
-    ensure!(answered.elapsed() < SOON, "a hold without an end");
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::bench::{Bench, SOON};
+use super::bench::{Bench, COUNTERS, SOON};
 use crate::cases::stage::routes;
 use crate::lab::{Lab, cases};
 use kit::bootstrap::filters::Wasm;
@@ -13,10 +13,11 @@ use kit::prelude::*;
 
 cases! {
     a_response_that_a_blocked_worker_has_not_written_holds,
+    so_it_does_where_envoy_alone_counts,
 }
 
 /// Envoy is not told to drain, because it would close the askers' connections.
-const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000, "begin": {"call": "nothing"}}"#;
+const GATE: &str = r#""quiet_ms": 300, "deadline_ms": 90000, "begin": {"call": "nothing"}"#;
 
 /// Another filter that blocks its worker: the callback in which it does, and whether it stands
 /// behind the counter.
@@ -58,23 +59,35 @@ fn slow_module(callback: &str) -> Outcome<TempDir> {
 async fn a_response_that_a_blocked_worker_has_not_written_holds(lab: &Lab) -> Outcome {
     for (callback, is_behind) in POSITIONS {
         let place = if is_behind { "behind" } else { "in front of" };
-        let held = holds(lab, callback, is_behind).await;
+        let counter = lab.stream("{}").filter();
+        let held = holds(lab, callback, is_behind, Some(counter)).await;
         held.with_context(|| format!("{callback} {place} the counter"))?;
     }
     Ok(())
 }
 
-async fn holds(lab: &Lab, callback: &str, is_behind: bool) -> Outcome {
+/// There is no counter, and so one position less.
+async fn so_it_does_where_envoy_alone_counts(lab: &Lab) -> Outcome {
+    for (callback, _) in POSITIONS.into_iter().filter(|(_, is_behind)| *is_behind) {
+        holds(lab, callback, true, None).await.with_context(|| callback.to_owned())?;
+    }
+    Ok(())
+}
+
+async fn holds(lab: &Lab, callback: &str, is_behind: bool, counter: Option<Value>) -> Outcome {
     let folder = slow_module(callback)?;
     let module = &*folder.path().join("slow.wasm");
     let slow = Wasm { name: "slow", vm_id: "slow", module, ..lab.stream("") }.filter();
-    let mut filters = [lab.stream("{}").filter(), slow];
+    let (count, word) = if counter.is_some() { ("filter", "exact") } else { ("envoy", "envoy") };
+    let mut filters: Vec<Value> = counter.into_iter().chain([slow]).collect();
     if !is_behind {
         filters.reverse();
     }
     let main = filters.into_iter().fold(Hcm::new("main"), Hcm::filter);
-    let bench = Bench::with(lab, GATE, routes(main)).await?;
-    bench.until("count", "exact").await?;
+    let gate = format!(r#"{{"count": "{count}", {GATE}}}"#);
+    let bench = Bench::with(lab, &gate, routes(main)).await?;
+    bench.until("counters", COUNTERS).await?;
+    bench.until("count", word).await?;
     let mut client = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;
     // Enough of them to reach the worker that goes on.

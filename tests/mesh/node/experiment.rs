@@ -14,6 +14,10 @@ const REQUEST: Duration = Duration::from_secs(10);
 /// once gone before.
 const SHORT_GRACE: u32 = 30;
 
+/// The time that an agent waits, and the grace period of its pod.
+const DRAIN: Duration = Duration::from_secs(30);
+const LONG_GRACE: u32 = 60;
+
 /// The namespaces without laststream and with the rendered hook.
 const BARE: &str = "bare";
 const KEPT: &str = "kept";
@@ -51,6 +55,7 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
     for (namespace, gateway) in [
         (BARE, "gateway"),
         (BARE, "zero"),
+        (BARE, "long"),
         (KEPT, "gateway"),
         (KEPT, "gateway-agent"),
         (KEPT, "idle-agent"),
@@ -94,6 +99,11 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
             }
         }"#
     });
+    let what = "a gateway with terminationDrainDuration: 30s";
+    let mut long = lane(what, BARE, "long", Gateway, None);
+    long.workload.grace = LONG_GRACE;
+    long.workload.annotations =
+        json!({ "proxy.istio.io/config": r#"{ "terminationDrainDuration": "30s" }"# });
     let what = "a classic sidecar, no hook, it also waits for the app";
     let mut classic = lane(what, KEPT, "classic-agent", Classic, Some("a.kept"));
     let mut drain = long_grace();
@@ -120,6 +130,7 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
             None,
         ),
         zero,
+        long,
         classic,
         lane("a gateway with an idle connection, no hook", KEPT, "gateway-agent", Gateway, None),
         idle,
@@ -151,6 +162,7 @@ fn judge(seen: &[Seen]) -> Outcome {
         gateway,
         gateway_kept,
         zero,
+        long,
         classic_agent,
         gateway_agent,
         idle,
@@ -175,6 +187,8 @@ fn judge(seen: &[Seen]) -> Outcome {
     // machine it once ended too early.
     let app_has_ended = native.answered >= APP_HAS_ENDED;
     native.expect(app_has_ended, "kubelet keeps a native sidecar for its app")?;
+    long.expect(!long.is_lost(), "the agent waits for longer than the request")?;
+    long.expect(long.gone >= DRAIN, "and for all of that time")?;
     zero.expect(!zero.is_lost(), "EXIT_ON_ZERO waits")?;
     let is_held = zero.gone >= Duration::from_secs(SHORT_GRACE.into());
     zero.expect(is_held, "an idle connection holds EXIT_ON_ZERO for the grace period")
