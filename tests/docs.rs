@@ -95,7 +95,7 @@ fn tables() -> Outcome<Vec<(&'static str, &'static str, String)>> {
         ("README.md", "cost", cost::table()?),
         ("docs/configuration.md", "configuration", fields::configuration()?),
         ("docs/policy.md", "policy", fields::policy()?),
-        ("docs/gate.md", "timing", reference::protocol_times()),
+        ("docs/gate-times.md", "timing", reference::protocol_times()),
         ("docs/metrics.md", "metrics", reference::all_metrics()),
         ("docs/metrics.md", "gate metrics", reference::gate_metrics()),
         ("docs/trusting-headers.md", "presets", reference::presets()?),
@@ -108,7 +108,7 @@ fn tables() -> Outcome<Vec<(&'static str, &'static str, String)>> {
 /// The most words of a page, so that a reader gets to its end.
 const LONGEST: [(&str, usize); 4] = [
     ("README.md", 2_450),
-    ("docs/gate.md", 3_800),
+    ("docs/gate.md", 2_400),
     ("docs/operate.md", 3_200),
     ("RATIONALE.md", 4_250),
 ];
