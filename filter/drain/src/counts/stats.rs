@@ -2,60 +2,27 @@
 
 use crate::state::{Policy, Scope};
 
-/// Gauges alone, which are few of many statistics. They are enough if the filter's counters show
-/// whether a stream began in between.
-macro_rules! gauges {
-    () => {
-        concat!(
-            "/stats?type=Gauges&filter=",
-            "%5E%28http%5C..*%5C.downstream_",
-            "%28rq_active%7Ccx_tx_bytes_buffered%7Ccx_http3_active%29",
-            "%7Chttp2%5C.pending_send_bytes",
-            "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency",
-            "%7Cwasmcustom%5C.laststream_gate_state%29$"
-        )
-    };
-}
-
-/// The gauges and the total number of requests, for when only Envoy can show whether a request
-/// began in between; and more.
-macro_rules! all {
-    ($($more:literal),*) => {
-        concat!(
-            "/stats?filter=",
-            "%5E%28http%5C..*%5C.downstream_",
-            "%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%7Ccx_http3_active",
-            "%7Ccx_upgrades_active%29",
-            "%7Chttp2%5C.pending_send_bytes",
-            "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.concurrency",
-            "%7Cwasmcustom%5C.laststream_gate_state",
-            $($more,)*
-            "%29$"
-        )
-    };
-}
-
-/// The same with TCP connections.
-macro_rules! with_tcp {
-    () => {
-        all!(
+/// The path of a query. `with_totals` asks for the totals, too, for when only Envoy can show whether
+/// a request began in between; gauges alone are few of many statistics. Envoy skips what was never
+/// written before it builds the name, so `used_only` costs a third where there are many clusters.
+pub(crate) fn path(policy: &Policy, with_totals: bool, used_only: bool) -> String {
+    let has_totals = with_totals || policy.counts_tcp;
+    let parts = [
+        (true, "/stats?filter=%5E%28http%5C..*%5C.downstream_%28rq_active"),
+        (true, "%7Ccx_tx_bytes_buffered%7Ccx_http3_active"),
+        (has_totals, "%7Crq_total%7Ccx_upgrades_active"),
+        (true, "%29%7Chttp2%5C.pending_send_bytes%7Clistener_manager%5C.total_.*_draining"),
+        (true, "%7Cserver%5C.concurrency%7Cwasmcustom%5C.laststream_gate_state"),
+        (
+            policy.counts_tcp,
             "%7Cconnection_limit%5C.laststream%28_gate%29%3F%5C.active_connections",
-            "%7Ctcp%5C..*%5C.downstream_cx_%28total%7Ctx_bytes_buffered%29"
-        )
-    };
-}
-
-/// The path of a query. Envoy skips what was never written before it builds the name, so
-/// `used_only` costs a third where there are many clusters.
-pub(crate) fn path(policy: &Policy, with_totals: bool, used_only: bool) -> &'static str {
-    match (policy.counts_tcp, with_totals, used_only) {
-        (false, false, false) => gauges!(),
-        (false, false, true) => concat!(gauges!(), "&usedonly"),
-        (false, true, false) => all!(),
-        (false, true, true) => concat!(all!(), "&usedonly"),
-        (true, _, false) => with_tcp!(),
-        (true, _, true) => concat!(with_tcp!(), "&usedonly"),
-    }
+        ),
+        (policy.counts_tcp, "%7Ctcp%5C..*%5C.downstream_cx_%28total%7Ctx_bytes_buffered%29"),
+        (true, "%29$"),
+        (!has_totals, "&type=Gauges"),
+        (used_only, "&usedonly"),
+    ];
+    parts.into_iter().filter_map(|(is_asked, part)| is_asked.then_some(part)).collect()
 }
 
 /// Envoy sorts statistics, so these are the last lines of a whole answer of an Envoy with a gate.

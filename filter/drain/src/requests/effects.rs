@@ -113,7 +113,7 @@ pub enum Call {
         /// The number of the query.
         query: u64,
         /// The path of the admin interface.
-        path: &'static str,
+        path: String,
     },
     /// Asks the app whether it is there.
     App,
