@@ -143,6 +143,16 @@ pub struct Streams {
     #[serde(default)]
     pub complete: bool,
     pub streams: Vec<Stream>,
+    /// Where Envoy alone counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<ClusterRequests>,
+}
+
+/// The requests in flight to one cluster.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+pub struct ClusterRequests {
+    pub cluster: String,
+    pub requests: u64,
 }
 
 /// One stream. When it is serialized, it keeps fields that are not known here.

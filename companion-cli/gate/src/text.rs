@@ -137,6 +137,10 @@ pub fn streams(streams: &Streams) -> String {
     if !streams.streams.is_empty() {
         text.push_str(&stream_columns(Vec::new(), &streams.streams, |stream| stream));
     }
+    for of_cluster in &streams.clusters {
+        let requests = many(of_cluster.requests, "request");
+        text.push_str(&format!("{requests} to {}\n", plain(&of_cluster.cluster)));
+    }
     if !streams.complete {
         text.push_str(
             "There may be more: not all are listed, or not all counters have answered.\n",
@@ -264,6 +268,7 @@ mod tests {
                         "status": 200}"#,
                 ),
             ],
+            clusters: Vec::new(),
         };
         assert_eq!(
             streams(&all),

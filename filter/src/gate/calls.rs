@@ -1,6 +1,6 @@
 //! The HTTP calls of a gate that are not answered yet.
 
-use laststream_drain::requests::{Call, QUIT};
+use laststream_drain::requests::{CLUSTERS, Call, QUIT};
 use laststream_drain::state::{BeginCall, Finish, Millis};
 use laststream_drain::timing::AGENT_PATIENCE;
 
@@ -28,6 +28,7 @@ fn target<'t>(
         Call::Finish => (admin, "POST", QUIT, patience),
         Call::Signal { signal, .. } => (admin, "POST", signal.path(), patience),
         Call::Stats { path, .. } => (admin, "GET", path, drain.stats_patience()),
+        Call::Clusters { .. } => (admin, "GET", CLUSTERS, drain.stats_patience()),
         Call::App => {
             let app = wire.app.as_ref()?;
             (&app.cluster, "GET", &app.path, patience)

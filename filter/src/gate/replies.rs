@@ -5,7 +5,9 @@ use laststream_drain::state::Phase;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use laststream_drain::requests::{EndStatus, Outcome, Progress, ScopeStatus, Status};
+pub use laststream_drain::requests::{
+    ClusterRequests, EndStatus, Outcome, Progress, ScopeStatus, Status,
+};
 
 use super::StreamKind;
 use crate::config::wire::Scope;
@@ -23,6 +25,10 @@ pub struct Streams {
     pub complete: bool,
     /// The oldest first.
     pub streams: Vec<StreamStatus>,
+    /// Where Envoy alone counts, in place of streams: the clusters with the most requests first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub clusters: Vec<ClusterRequests>,
 }
 
 /// One stream.

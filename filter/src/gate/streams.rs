@@ -29,6 +29,7 @@ impl Streams {
             holding: listed.holding,
             complete: listed.is_complete && listed.holding <= streams.len() as u64,
             streams,
+            clusters: listed.clusters.clone(),
         }
     }
 }

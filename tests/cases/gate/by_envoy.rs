@@ -96,6 +96,8 @@ async fn a_request_holds_until_its_client_has_the_answer(lab: &Lab) -> Outcome {
     let client = bench.held("a").await?;
     let status = bench.status().await?;
     same(&status, "holding", 1)?;
+    let listing = bench.get("/streams").await?.expect(200)?.json()?;
+    same(&listing, "clusters", json!([{ "cluster": "app", "requests": 1 }]))?;
     holds_until_answered(&bench, "a", client).await?;
     same(&bench.status().await?, "count", "envoy")
 }

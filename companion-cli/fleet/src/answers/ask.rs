@@ -62,7 +62,8 @@ impl Cluster {
         let status: Status = get(&mut gate, &status_path(LATE)).await?;
         if status.holding == 0 && status.in_flight() == 0 {
             let (state, complete) = (status.state.clone(), status.counts_all());
-            let streams = Streams { state, holding: 0, complete, streams: Vec::new() };
+            let (streams, clusters) = (Vec::new(), Vec::new());
+            let streams = Streams { state, holding: 0, complete, streams, clusters };
             return Ok(Detail { status, streams: Ok(streams) });
         }
         let path = streams_path(limit, LATE);

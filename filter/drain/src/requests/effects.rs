@@ -83,6 +83,10 @@ pub enum Answer {
     FromEnvoy(u16, String),
 }
 
+/// The path of [`Call::Clusters`].
+pub const CLUSTERS: &str =
+    "/stats?type=Gauges&usedonly&filter=%5Ecluster%5C..*%5C.upstream_rq_active$";
+
 /// A call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Call {
@@ -114,6 +118,13 @@ pub enum Call {
         query: u64,
         /// The path of the admin interface.
         path: String,
+    },
+    /// Asks Envoy for its requests by cluster.
+    Clusters {
+        /// The stream that gets the answer.
+        stream: StreamNumber,
+        /// How many clusters to show.
+        limit: usize,
     },
     /// Asks the app whether it is there.
     App,

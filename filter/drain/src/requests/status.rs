@@ -152,6 +152,18 @@ pub struct Listings {
     pub limit: usize,
     /// The listings of the counters.
     pub listings: Vec<(Scope, String)>,
+    /// Where no counter lists streams: those that Envoy has in flight to each cluster.
+    pub clusters: Vec<ClusterRequests>,
+}
+
+/// The requests in flight to one cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ClusterRequests {
+    /// The cluster.
+    pub cluster: String,
+    /// Their number, retries included.
+    pub requests: u64,
 }
 
 impl ScopeStatus {

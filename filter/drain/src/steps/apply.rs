@@ -43,6 +43,9 @@ impl Apply<'_, '_, '_> {
     fn apply_command(&mut self, stream: StreamNumber, command: Command, client: Client) {
         match command {
             Command::Status(wait) => self.hold_for_counts(stream, WaitsFor::Counts, wait, client),
+            Command::Streams { limit, .. } if self.policy.by_envoy => {
+                self.callback.call(Call::Clusters { stream, limit })
+            }
             Command::Streams { limit, wait } => {
                 self.hold_for_counts(stream, WaitsFor::Listing(limit), wait, client)
             }
