@@ -467,7 +467,7 @@ impl Worker {
             is_complete: is_listed && is_counted,
             limit,
             listings,
-            clusters: Vec::new(),
+            clusters: None,
         }
     }
 

@@ -5,9 +5,7 @@ use laststream_drain::state::Phase;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use laststream_drain::requests::{
-    ClusterRequests, EndStatus, Outcome, Progress, ScopeStatus, Status,
-};
+pub use laststream_drain::requests::{EndStatus, Outcome, Progress, ScopeStatus, Status};
 
 use super::StreamKind;
 use crate::config::wire::Scope;
@@ -71,6 +69,16 @@ pub struct StreamStatus {
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub ending: bool,
+}
+
+/// The requests in flight to one cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ClusterRequests {
+    /// The cluster.
+    pub cluster: String,
+    /// Their number, retries included.
+    pub requests: u64,
 }
 
 pub(super) fn respond(host: &impl Control, stream: u32, status: u16, body: &impl Serialize) {

@@ -3,7 +3,7 @@
 use laststream_drain::requests::Listings;
 use laststream_drain::state::Moment;
 
-use super::replies::{StreamStatus, Streams};
+use super::replies::{ClusterRequests, StreamStatus, Streams};
 use crate::census::insert_lowest;
 use crate::config::wire::Scope;
 use crate::parse;
@@ -24,14 +24,39 @@ impl Streams {
         let lines = oldest.into_iter().filter_map(|(_, index)| lines.get(index));
         let streams: Vec<StreamStatus> =
             lines.filter_map(|(scope, line)| parse_line(*scope, line, listed.now)).collect();
+        let of_clusters = listed.clusters.as_deref().map(|text| busiest(text, listed.limit));
+        let (clusters, holding) = of_clusters.unwrap_or((Vec::new(), listed.holding));
         Self {
             state: listed.state,
-            holding: listed.holding,
+            holding,
             complete: listed.is_complete && listed.holding <= streams.len() as u64,
             streams,
-            clusters: listed.clusters.clone(),
+            clusters,
         }
     }
+}
+
+/// The requests to one cluster, if it has any, from a line of Envoy's statistics.
+fn requests_of(line: &str) -> Option<(&str, u64)> {
+    let (name, requests) = line.rsplit_once(": ")?;
+    let cluster = name.strip_prefix("cluster.")?.strip_suffix(".upstream_rq_active")?;
+    Some((cluster, requests.parse().ok().filter(|requests| *requests > 0)?))
+}
+
+/// The clusters with the most requests, and the number of all requests.
+fn busiest(text: &str, limit: usize) -> (Vec<ClusterRequests>, u64) {
+    let (mut busiest, mut all) = (Vec::new(), 0);
+    for (index, line) in text.lines().enumerate() {
+        if let Some((_, requests)) = requests_of(line) {
+            all += requests;
+            insert_lowest(&mut busiest, limit, u64::MAX - requests, index);
+        }
+    }
+    let lines = busiest.into_iter().filter_map(|(_, index)| text.lines().nth(index));
+    let clusters = lines
+        .filter_map(requests_of)
+        .map(|(cluster, requests)| ClusterRequests { cluster: cluster.into(), requests });
+    (clusters.collect(), all)
 }
 
 /// One stream, from a line that `census::listing` has written.

@@ -2,9 +2,10 @@
 
 use crate::state::{Policy, Scope};
 
-/// The path of a query. `with_totals` asks for the totals, too, for when only Envoy can show whether
-/// a request began in between; gauges alone are few of many statistics. Envoy skips what was never
-/// written before it builds the name, so `used_only` costs a third where there are many clusters.
+/// The path of a query. `with_totals` asks for the totals, too, for when only Envoy can show
+/// whether a request began in between; gauges alone are few of many statistics. Envoy skips what
+/// was never written before it builds the name, so `used_only` costs a third where there are many
+/// clusters.
 pub(crate) fn path(policy: &Policy, with_totals: bool, used_only: bool) -> String {
     let has_totals = with_totals || policy.counts_tcp;
     let parts = [

@@ -21,7 +21,7 @@ pub(crate) use schedule::{Schedule, StatsQuery};
 pub(crate) use signals::{LatchedSignal, Origin, Refusal, Shown, SignalStep, step_of_held};
 
 pub use signal::{QUIT, Signal};
-pub use status::{ClusterRequests, Listings, Outcome, Progress, ScopeStatus, Status};
+pub use status::{Listings, Outcome, Progress, ScopeStatus, Status};
 pub(crate) use view::View;
 pub(crate) use waiting::{HeldSignal, Needs, Waiter, Waiting, WaitsFor};
 pub use words::ADVICE;

@@ -152,18 +152,8 @@ pub struct Listings {
     pub limit: usize,
     /// The listings of the counters.
     pub listings: Vec<(Scope, String)>,
-    /// Where no counter lists streams: those that Envoy has in flight to each cluster.
-    pub clusters: Vec<ClusterRequests>,
-}
-
-/// The requests in flight to one cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct ClusterRequests {
-    /// The cluster.
-    pub cluster: String,
-    /// Their number, retries included.
-    pub requests: u64,
+    /// Where no counter lists streams: Envoy's answer to the query for the requests of clusters.
+    pub clusters: Option<String>,
 }
 
 impl ScopeStatus {

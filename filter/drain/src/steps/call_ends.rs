@@ -1,13 +1,11 @@
 //! What the end of each call changes.
 
-use core::cmp::Reverse;
-
 use super::apply::Apply;
 use super::callback::Callback;
 use super::notify;
 use crate::counts::{AdminFault, Stats};
 use crate::requests::words::NOT_ALL;
-use crate::requests::{Answer, Call, ClusterRequests, Effect, Ended, Level, Listings};
+use crate::requests::{Answer, Call, Effect, Ended, Level, Listings};
 use crate::state::{CallEnd, Millis, Phase, StreamNumber};
 use crate::steps::cancelling::Undo;
 
@@ -51,7 +49,7 @@ impl Apply<'_, '_, '_> {
                 self.answer_signal(stream, is_latched, ended);
             }
             Call::Stats { query, .. } => self.stats_have_arrived(query, &ended),
-            Call::Clusters { stream, limit } => self.answer_clusters(stream, limit, &ended),
+            Call::Clusters { stream, limit } => self.answer_clusters(stream, limit, ended),
             Call::Agent { asked } => self.agent_has_answered(asked, &ended),
             Call::Routes { refuse: false, told } => self.routes_have_answered(told, end),
             Call::Routes { refuse: true, .. } => {} // see `Worker::hear_of_routes`
@@ -75,24 +73,21 @@ impl Apply<'_, '_, '_> {
         }
     }
 
-    /// The clusters with the most requests come first.
-    fn answer_clusters(&mut self, stream: StreamNumber, limit: usize, ended: &Ended) {
+    fn answer_clusters(&mut self, stream: StreamNumber, limit: usize, ended: Ended) {
         if !ended.end.is_success() {
             return self.callback.outcome(stream, 502, NO_ANSWER);
         }
-        let mut clusters = requests_by_cluster(&ended.body);
-        clusters.retain(|cluster| cluster.cluster != self.policy.admin); // this query
-        clusters.sort_by_key(|cluster| Reverse(cluster.requests));
-        let holding = clusters.iter().map(|cluster| cluster.requests).sum();
-        clusters.truncate(limit);
+        // Without this query's own cluster.
+        let own = format!("cluster.{}.", self.policy.admin);
+        let clusters = ended.body.replace(&own, "");
         let listings = Listings {
             now: self.callback.now(),
             state: self.callback.record().phase,
-            holding,
+            holding: 0,
             is_complete: false,
             limit,
             listings: Vec::new(),
-            clusters,
+            clusters: Some(clusters),
         };
         self.callback.answer(stream, Answer::Streams(listings));
     }
@@ -122,17 +117,6 @@ impl Apply<'_, '_, '_> {
         let is_active = |stats: Stats| stats.active.is_some_and(|active| active > 0);
         self.callback.wants_round |= total.is_some() || answer.is_ok_and(is_active);
     }
-}
-
-/// Of the clusters that have any.
-fn requests_by_cluster(text: &str) -> Vec<ClusterRequests> {
-    let of_line = |line: &str| {
-        let (name, requests) = line.rsplit_once(": ")?;
-        let cluster = name.strip_prefix("cluster.")?.strip_suffix(".upstream_rq_active")?;
-        let requests = requests.parse().ok().filter(|requests| *requests > 0)?;
-        Some(ClusterRequests { cluster: cluster.into(), requests })
-    };
-    text.lines().filter_map(of_line).collect()
 }
 
 fn log_failure(end: CallEnd, line: &str, callback: &mut Callback<'_>) {
