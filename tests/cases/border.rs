@@ -39,7 +39,7 @@ const CLOCK: &str = "wasi_snapshot_preview1.clock_time_get";
 /// The size limits of the module, in bytes, plain and compressed with `gzip -9`: a ratchet, a
 /// little above the present size.
 const BUDGET: usize = 319_000;
-const GZIP_BUDGET: usize = 135_000;
+const GZIP_BUDGET: usize = 136_000;
 
 async fn the_module_exports_only_what_it_needs(lab: &Lab) -> Outcome {
     let code = std::fs::read(&lab.module).context("the module")?;
