@@ -40,6 +40,8 @@ const NO_AGENT: &str =
 const NO_NAMESPACE: &str = "is required: the proxies' own, where the resources must be, too; a \
     resource in Istio's root namespace reaches proxies of all namespaces";
 
+const ANY_DIGEST: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
+
 impl Checker {
     fn policy(&mut self, file: File) -> Policy {
         let name = file.name.clone().unwrap_or_else(|| "laststream".into());
@@ -94,6 +96,10 @@ impl Checker {
         };
         policy.warnings = warnings::of(&policy);
         self.module(&mut policy);
+        // A policy without other problems is asked for its module where that is needed.
+        if !self.0.is_empty() && policy.file.module.is_some() {
+            self.0.extend(policy.source(&|_, _| Ok(ANY_DIGEST.into())).err());
+        }
         policy
     }
 

@@ -19,6 +19,7 @@ mod shape;
 mod sizing;
 mod source;
 pub mod warnings;
+mod without;
 
 pub use error::{PolicyError, PolicyProblem};
 pub use policy::{ForwardedProto, PeerInfo, Policy, TcpListener};

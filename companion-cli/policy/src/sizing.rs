@@ -19,6 +19,8 @@ pub const KUBELET: TimeSpan = TimeSpan::seconds(2);
 /// How long after the drain has begun a request may still arrive, because clients and load
 /// balancers learn of it later.
 const LATE: TimeSpan = TimeSpan::seconds(2);
+/// A deadline leaves time for requests of this length.
+const SHORTEST: TimeSpan = TimeSpan::seconds(1);
 /// How much longer the agent waits than the gate, where its stop starts the drain: the gate notices
 /// that after 0.6 to 1.5 s.
 const NOTICE: TimeSpan = TimeSpan::seconds(3);
@@ -153,13 +155,14 @@ pub(super) fn fit(drain: &Drain, usual: UsualDrain) -> Result<Sizing, PolicyProb
     let least = drain.longest_request.map_or(deadline, |longest| longest + around);
     if deadline + after > grace_period || (drain.deadline.is_none() && least > deadline) {
         let deadline = drain.deadline.unwrap_or(least);
+        let deadline = deadline.max(around + SHORTEST);
         return Err(sizing.grace_period_too_short(deadline, drain.longest_request));
     }
     if least > deadline {
         return Err(sizing.deadline_too_short(least));
     }
     if deadline <= around {
-        return Err(sizing.no_time_for_requests());
+        return Err(sizing.no_time_for_requests(drain));
     }
     Ok(sizing)
 }
@@ -209,16 +212,21 @@ impl Sizing {
         PolicyProblem::new("drain.deadline", message)
     }
 
-    fn no_time_for_requests(&self) -> PolicyProblem {
+    fn no_time_for_requests(&self, drain: &Drain) -> PolicyProblem {
+        let deadline = self.delay + LATE + self.quiet + SHORTEST;
+        let (path, least) = match drain.deadline {
+            Some(_) => ("drain.deadline", deadline),
+            None => ("drain.grace_period", (deadline + self.agent + KUBELET).rounded_up()),
+        };
         let message = format!(
             "a deadline of {} in a grace period of {} leaves no time for any request: {}, and {} \
-                after the deadline",
+                after the deadline: write `{least}` or more",
             self.deadline,
             self.grace_period,
             self.around(),
             self.after()
         );
-        PolicyProblem::new("drain", message)
+        PolicyProblem::new(path, message)
     }
 }
 
@@ -276,9 +284,9 @@ mod tests {
             ("", "30s", "30s", "drain.grace_period", &["30s is too short", "`37s`"]),
             ("60s", "", "50s", "drain.deadline", &["50s", "60s", "`63s`"]),
             ("60s", "90s", "50s", "drain.deadline", &["`63s`"]),
-            ("", "8s", "", "drain", &["8s", "no time"]),
-            ("", "5s", "", "drain.grace_period", &["5s is too short"]),
-            ("", "", "3s", "drain", &["3s"]),
+            ("", "8s", "", "drain.grace_period", &["8s", "no time", "`11s`"]),
+            ("", "5s", "", "drain.grace_period", &["5s is too short", "`11s`"]),
+            ("", "", "3s", "drain.deadline", &["3s", "`4s`"]),
             ("", "30500ms", "", "drain.grace_period", &["`31s`"]),
         ] {
             let problem = fit(&drain(longest, grace, deadline), Usual::ISTIO).expect_err(path);

@@ -20,6 +20,9 @@ pub(super) fn of(policy: &Policy) -> Vec<String> {
     let (drain, proto) = (&file.drain, policy.forwarded_proto.as_ref());
     let (range, nearest) = (ISTIO.range(), policy.istio.and_then(|istio| ISTIO.instead_of(istio)));
     let times = [drain.longest_request, drain.deadline, drain.grace_period];
+    let is_timed = policy.gate_port.is_none()
+        && policy.placement.is_istio()
+        && times.iter().any(Option::is_some);
     let is_elsewhere =
         policy.namespace.as_deref().is_some_and(|namespace| namespace != ROOT_NAMESPACE);
     let exempts_none = policy.long_lived == LongLived::Exempt
@@ -32,7 +35,8 @@ pub(super) fn of(policy: &Policy) -> Vec<String> {
         nearest
             .map(versions::text)
             .map(|nearest| format!("istio: {range} are known: it is rendered as for {nearest}")),
-        when(file.gate.enabled == Some(false) && times.iter().any(Option::is_some), NO_GATE),
+        when(is_timed && file.gate.enabled == Some(false), NO_GATE),
+        when(is_timed && file.gate.enabled != Some(false), NO_FILE),
         when(class.is_some() && is_elsewhere, CLASS),
         class.map(|class| format!("placement: {}", OLDEST.replace("CLASS", class))),
         when(
@@ -74,6 +78,10 @@ const OLDEST: &str = "istiod takes only the oldest ConfigMap of a class. If `kub
 const NO_GATE: &str = "drain: there is no gate (`gate: {enabled: false}`), so a pod that stops \
     waits for no request; these times only keep Envoy from cutting requests when a listener is \
     replaced. Take them out, or the line about the gate";
+
+const NO_FILE: &str = "drain: there is no gate, because the module is no file in the waypoint, so a \
+    pod that stops waits for no request; these times only keep Envoy from cutting requests when a \
+    listener is replaced. Take them out, or write `delivery: image_volume`";
 
 const WIDE: &str = "is wider than any load balancer's own addresses, so nodes and pods are in it. \
     With `externalTrafficPolicy: Cluster` every client that goes around the load balancer comes \

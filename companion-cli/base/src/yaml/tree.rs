@@ -131,14 +131,25 @@ impl Tree {
     /// The position of the field with a path such as `a.b[3].c`, or of the innermost existing value
     /// around it.
     pub fn place_of(&self, path: &str) -> Option<Position> {
+        let (node, _) = self.innermost(path)?;
+        self.nodes.get(node as usize).map(|raw| raw.start)
+    }
+
+    /// The value of the field with a path such as `a.b[3].c`.
+    pub fn node_of(&self, path: &str) -> Option<u32> {
+        self.innermost(path).filter(|(_, is_whole)| *is_whole).map(|(node, _)| node)
+    }
+
+    /// The innermost value on a path, and whether it is at its end.
+    fn innermost(&self, path: &str) -> Option<(u32, bool)> {
         let mut here = *self.roots.first().filter(|_| self.errors.is_empty())?;
         for step in path.split(['.', '[', ']']).filter(|step| !step.is_empty()) {
             match self.child(here, step) {
                 Some(inner) => here = inner,
-                None => break,
+                None => return Some((here, false)),
             }
         }
-        self.nodes.get(here as usize).map(|raw| raw.start)
+        Some((here, true))
     }
 
     /// The value of a key, or the item at an index.
@@ -153,7 +164,8 @@ impl Tree {
         }
     }
 
-    fn text(&self, id: u32) -> Option<&str> {
+    /// The text of a scalar.
+    pub fn text(&self, id: u32) -> Option<&str> {
         match &self.nodes.get(self.resolve(id) as usize)?.kind {
             Kind::Scalar(text, _) => Some(text),
             _ => None,

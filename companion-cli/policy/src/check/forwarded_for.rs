@@ -21,7 +21,10 @@ impl Checker {
     ) {
         match (facts.client_address, from) {
             (ClientAddress::Refused(why), _)
-            | (ClientAddress::Xff(why), ForwardedFor::Header(_)) => self.problem(FIELD, why),
+            | (ClientAddress::Xff(why), ForwardedFor::Header(_)) => {
+                self.problem(FIELD, why);
+                return;
+            }
             _ => {}
         }
         if let ForwardedFor::Header(name) = from {

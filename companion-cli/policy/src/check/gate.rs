@@ -87,9 +87,9 @@ impl Checker {
         if !notify.path.starts_with('/') || !is_visible {
             self.problem("gate.notify.path", "is not `/` and visible ASCII characters");
         }
-        let timeout = notify.timeout.map_or(2_000, TimeSpan::millis);
-        if !(50..=60_000).contains(&timeout) {
-            self.problem("gate.notify.timeout", format!("{timeout}ms is not from 50ms to 60s"));
+        let is_wrong = |time: &TimeSpan| !(50..=60_000).contains(&time.millis());
+        if let Some(time) = notify.timeout.filter(is_wrong) {
+            self.problem("gate.notify.timeout", format!("{time} is not from 50ms to 60s"));
         }
     }
 

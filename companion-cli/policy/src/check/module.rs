@@ -70,9 +70,8 @@ impl Checker {
             match config::parse(stream.as_bytes()) {
                 Ok(config) => policy.warnings.extend(config.warnings()),
                 Err(refused) => {
-                    for problem in refused.0 {
-                        self.problem(&problem.path, problem.message);
-                    }
+                    let problems = refused.0.into_iter();
+                    self.problems_of_module(problems.map(|of| (of.path, of.message)));
                     break; // the other directions have the same problems
                 }
             }
@@ -80,12 +79,32 @@ impl Checker {
         if policy.gate_port.is_some()
             && let Err(refused) = config::parse(module_json::gate(policy).to_string().as_bytes())
         {
-            for problem in refused.0 {
-                self.problem(&of_drain(&problem.path), of_policy(&problem));
+            let problems = refused.0.iter();
+            self.problems_of_module(problems.map(|of| (of_drain(&of.path), of_policy(of))));
+        }
+    }
+
+    /// Adds what the module's parser refuses. A field that is refused already needs no second
+    /// reason, and without a part that is refused `forwarded_proto` is another one.
+    fn problems_of_module(&mut self, problems: impl Iterator<Item = (String, String)>) {
+        let refused: Vec<String> = self.0.iter().map(|problem| problem.path.clone()).collect();
+        let is_known = |path: &str| {
+            refused.iter().any(|at| at == path || [at, path].iter().all(|at| at.starts_with(PROTO)))
+        };
+        let problems: Vec<_> = problems.filter(|(path, _)| !is_known(path)).collect();
+        // A preset that is not known leaves no header, too.
+        let has_unknown = problems.iter().any(|(path, _)| path.starts_with(PRESETS));
+        for (path, message) in problems {
+            if !(has_unknown && path == SOURCES) {
+                self.problem(&path, message);
             }
         }
     }
 }
+
+const PROTO: &str = "forwarded_proto";
+const PRESETS: &str = "forwarded_proto.presets[";
+const SOURCES: &str = "forwarded_proto.sources";
 
 /// The rendered configuration always saves the peer's own `x-forwarded-proto` in another header. If
 /// the module read the header in place, the peer's value would remain when the module fails, and a
@@ -102,7 +121,8 @@ fn saved_original(mut json: Value, original: String, forgets: bool) -> (Value, S
 }
 
 /// Fields of the gate's configuration, and their names in the policy.
-const RENAMED: [(&str, &str); 12] = [
+const RENAMED: [(&str, &str); 13] = [
+    ("gate.notify.timeout_ms", "gate.notify.timeout"),
     ("gate.end.over_ms", "end.over"),
     ("gate.end.before_deadline_ms", "end.before_deadline"),
     ("gate.end.at_age_ms", "end.at_age"),
@@ -130,13 +150,15 @@ fn of_policy(problem: &Problem) -> String {
     let message = RENAMED.iter().fold(problem.message.clone(), |message, (theirs, ours)| {
         message.replace(&format!("`{theirs}`"), &format!("`{ours}`"))
     });
-    if !problem.path.ends_with("_ms") {
-        return message;
-    }
+    let time_of = match problem.path.as_str() {
+        path if path.ends_with("_ms") => TimeSpan::of_millis,
+        path if path.ends_with("_s") => TimeSpan::seconds,
+        _ => return message,
+    };
     let words = message.replace(" ms", "");
     let word = |word: &str| {
         let number = word.trim_end_matches([',', ':', '.', ';']);
-        let time = number.parse().ok().map(TimeSpan::of_millis);
+        let time = number.parse().ok().map(time_of);
         time.map_or(word.to_owned(), |time| word.replacen(number, &time.to_string(), 1))
     };
     words.split(' ').map(word).collect::<Vec<_>>().join(" ")
