@@ -9,6 +9,7 @@ use super::part::{Effect, EffectAt};
 use super::reached::ENVOY_GATEWAY;
 use super::waypoints;
 use crate::envoy_filter::patch_of;
+use crate::listeners::is_loopback;
 use crate::node::Node;
 use crate::objects::named;
 
@@ -141,6 +142,7 @@ fn apply_to(patch: Node<'_>) -> &str {
 fn patch_effect(patch: Node<'_>) -> Option<Effect> {
     let context = patch_of(patch).map_or("ANY", |patch| patch.context());
     Some(match (apply_to(patch), context) {
+        ("LISTENER", _) if adds_a_local_listener(patch) => Effect::NothingDrains,
         ("LISTENER" | "LISTENER_FILTER", _) => Effect::ListenerPatch,
         ("ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE", "GATEWAY" | "SIDECAR_OUTBOUND")
         | ("CLUSTER" | "EXTENSION_CONFIG", _) => Effect::NothingDrains,
@@ -148,6 +150,15 @@ fn patch_effect(patch: Node<'_>) -> Option<Effect> {
         | ("ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE", _) => Effect::ChainPatch,
         _ => return None,
     })
+}
+
+/// Whether the patch adds a listener without streams of clients, such as the gate's.
+fn adds_a_local_listener(patch: Node<'_>) -> bool {
+    let patch = patch_of(patch).filter(|patch| patch.operation() == "ADD");
+    let address = patch
+        .and_then(|patch| patch.value())
+        .and_then(|listener| listener.fields("address.socket_address.address"));
+    address.is_some_and(is_loopback)
 }
 
 /// The effect of the changed fields of a Wasm filter at `path`. Envoy gets the `discovered` fields
