@@ -5,7 +5,7 @@ use super::volume::Program;
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::{Delivery, GateSecret, Starts};
-use laststream_policy::{KUBELET, Policy, PolicyProblem};
+use laststream_policy::{KUBELET, Policy, PolicyProblem, Sizing};
 
 /// How long the gate holds each request, and how long `pilot-agent wait` waits for the answer. The
 /// gate needs an answer of Envoy that is newer than the request; with very many clusters that takes
@@ -103,8 +103,20 @@ const USUAL_GRACE: TimeSpan = TimeSpan::seconds(30);
 /// The grace period beside the annotations, where no hook needs one: empty, unless it is longer
 /// than usual.
 pub(super) fn grace_without_hook(policy: &Policy) -> Map {
-    let is_usual = policy.sizing.grace_period <= USUAL_GRACE;
-    if policy.starts == Starts::Hook || is_usual { Map::new() } else { pod_with_grace(policy) }
+    if policy.gate_port.is_some() && policy.starts == Starts::Hook {
+        return Map::new();
+    }
+    longer_grace(policy)
+}
+
+/// The grace period of a pod whose drain, or whose agent, needs longer than usual; else empty.
+pub(super) fn longer_grace(policy: &Policy) -> Map {
+    let Sizing { grace_period, termination_drain, .. } = policy.sizing;
+    let least = match policy.gate_port {
+        Some(_) => grace_period,
+        None => termination_drain + KUBELET,
+    };
+    if least > USUAL_GRACE { pod_with_grace(policy) } else { Map::new() }
 }
 
 /// The comment on the grace period: its parts.

@@ -2,6 +2,7 @@
 //! stream is out.
 
 use super::files::{File, other};
+use super::hook::longer_grace;
 use super::kind::misplaced;
 use super::objects::object;
 use super::volume::{JOB_FOLDER, Program};
@@ -68,7 +69,8 @@ fn pod(policy: &Policy, job: &Job, is_native: bool) -> Map {
     let container = Map::of("name", job.container.as_str())
         .with("command", command(policy, job, is_native))
         .with("volumeMounts", List::of(volume.mount()));
-    Map::of("initContainers", List::of(program.init_container()))
+    longer_grace(policy)
+        .with("initContainers", List::of(program.init_container()))
         .with("containers", List::of(container))
         .with("volumes", List::of(volume.item()))
 }

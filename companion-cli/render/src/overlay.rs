@@ -8,7 +8,7 @@ use super::image_volume::{WHY_SECRET, pull_secrets};
 use super::kind::misplaced;
 use super::objects::{block, gateway_patch, labelled, patch_gateway, texts, unless_empty};
 use super::placement::{self, Facts};
-use super::proxy_config::{self, REPLACES};
+use super::proxy_config::{self, AS_WANTED, REPLACES};
 use super::{bootstrap, volume::Volume};
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::file::{Delivery, GateSecret, Starts};
@@ -44,10 +44,14 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>,
         );
     };
     let name = format!("{}-overlay", policy.name);
-    let mut data = Map::new();
-    if has_hook(policy) && has_variable(policy) {
-        data = data.note(NEEDS_SHELL);
-    }
+    let of_shell = (has_hook(policy) && has_variable(policy)).then_some(NEEDS_SHELL);
+    let ignores = match (of_shell, policy.file.drain.exit_on_zero) {
+        (Some(shell), true) => shell.replacen("LS503", "LS503,LS554,LS559", 1),
+        (Some(shell), false) => shell.to_owned(),
+        (None, true) => AS_WANTED.to_owned(),
+        (None, false) => String::new(),
+    };
+    let mut data = Map::new().note(ignores);
     data = data.with("deployment", block(&deployment(policy, &place, resolve)?));
     for (key, spec) in specs {
         data = data
@@ -101,11 +105,10 @@ fn has_variable(policy: &Policy) -> bool {
 /// Whether the pods need the overlay. A Gateway that is named can carry their annotations itself.
 pub(super) fn is_needed(policy: &Policy, place: &Facts<'_>) -> bool {
     let Some(specs) = &place.overlay else { return false };
-    let of_gate = policy.gate_port.is_some()
-        && (policy.starts == Starts::Hook
-            || has_variable(policy)
-            || unless_empty(grace_without_hook(policy)).is_some());
+    let of_gate =
+        policy.gate_port.is_some() && (policy.starts == Starts::Hook || has_variable(policy));
     of_gate
+        || unless_empty(grace_without_hook(policy)).is_some()
         || policy.file.drain.exit_on_zero
         || !specs.is_empty()
         || policy.delivery == Delivery::ImageVolume

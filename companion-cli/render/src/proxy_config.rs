@@ -25,6 +25,10 @@ pub(super) const REPLACES: &str = "An annotation replaces the pod's own of the s
     statsInclusionSuffixes in place of `inclusionSuffixes` in the mesh's `proxyStatsMatcher`: add \
     those, too.";
 
+/// The comment on the text that has the policy's `exit_on_zero`.
+pub(super) const AS_WANTED: &str = "laststream-lint: ignore=LS554,LS559 the policy wants \
+    EXIT_ON_ZERO_ACTIVE_CONNECTIONS.";
+
 pub(super) const START: &str = "Part of the bootstrap: it counts from the pod's next start on.";
 
 /// The annotations of a gateway whose Deployment Istio makes; none if Istio's defaults suffice.
@@ -52,11 +56,13 @@ pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
     let upgrades = if exempts { ",downstream_cx_upgrades_active" } else { "" };
     let tcp = if policy.tcp.is_empty() { "" } else { ",active_connections,downstream_cx_total" };
     let statistics = policy.gate_port.map(|_| format!("{STATISTICS}{upgrades}{pending}{tcp}"));
-    let annotations = Map::new()
+    let mut annotations = Map::new()
         .note(format!("{WHY_STATISTICS}{why_pending}"))
-        .with_some("sidecar.istio.io/statsInclusionSuffixes", statistics)
-        .with_some("proxy.istio.io/config", config);
-    Ok(annotations)
+        .with_some("sidecar.istio.io/statsInclusionSuffixes", statistics);
+    if policy.file.drain.exit_on_zero {
+        annotations = annotations.note(AS_WANTED);
+    }
+    Ok(annotations.with_some("proxy.istio.io/config", config))
 }
 
 /// The settings that differ from Istio's defaults.
