@@ -15,6 +15,7 @@ mod edits;
 mod examples;
 mod load;
 mod output;
+mod policies;
 mod reading;
 mod support;
 mod times;
