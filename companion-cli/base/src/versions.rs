@@ -27,7 +27,7 @@ pub const KUBERNETES: Program =
     Program { name: "Kubernetes", oldest: (1, 29), newest: (1, 37), tested: "1.34.4" };
 /// The Gateway API: its CRDs.
 pub const GATEWAY_API: Program =
-    Program { name: "Gateway API", oldest: (1, 6), newest: (1, 6), tested: "1.6" };
+    Program { name: "Gateway API", oldest: (1, 3), newest: (1, 7), tested: "1.6" };
 /// Envoy Gateway: its CRDs.
 pub const ENVOY_GATEWAY: Program =
     Program { name: "Envoy Gateway", oldest: (1, 9), newest: (1, 9), tested: "1.9.1" };

@@ -9,6 +9,8 @@ use laststream_base::versions;
 pub struct Assume {
     /// Istio's version: major and minor. The patch version does not matter.
     pub istio: Option<(u32, u32)>,
+    /// The version of the Gateway API's CRDs: major and minor.
+    pub gateway_api: Option<(u32, u32)>,
     /// Kubernetes' version: major and minor.
     pub kubernetes: Option<(u32, u32)>,
     pub crds: Definitions,
@@ -19,6 +21,15 @@ pub struct Assume {
 }
 
 impl Assume {
+    /// The version of the project that has this API group.
+    pub(crate) fn release_of(&self, group: &str) -> Option<(u32, u32)> {
+        match group {
+            _ if group.ends_with("istio.io") => self.istio,
+            _ if group.starts_with("gateway.networking.") => self.gateway_api,
+            _ => None,
+        }
+    }
+
     /// Judges these steps. Istio and Kubernetes have the version that they lead to, and Istio is at
     /// least the oldest one that is known.
     #[must_use]

@@ -16,7 +16,13 @@ pub(super) struct Object<'g> {
 
 impl<'g> Object<'g> {
     pub(super) fn new(node: Node<'g>) -> Option<Self> {
-        Some(Self { node, kind: node.get("kind")?.text()? })
+        let own = node.get("kind").and_then(Node::text);
+        Some(Self { node, kind: own.or_else(|| list_of(node)?.0.strip_suffix(LIST))? })
+    }
+
+    pub(super) fn api_version(self) -> &'g str {
+        let of_list = || list_of(self.node)?.1.text_of("apiVersion");
+        self.node.text_of("apiVersion").or_else(of_list).unwrap_or_default()
     }
 
     pub(super) fn spec(self) -> Option<Node<'g>> {
@@ -25,8 +31,7 @@ impl<'g> Object<'g> {
 
     /// The API group; empty for the group without a name.
     pub(super) fn group(self) -> &'g str {
-        let version = self.node.text_of("apiVersion").unwrap_or_default();
-        version.split_once('/').map_or("", |(group, _)| group)
+        self.api_version().split_once('/').map_or("", |(group, _)| group)
     }
 
     pub(super) fn name(self) -> &'g str {
@@ -105,6 +110,17 @@ impl<'g> Object<'g> {
     }
 }
 
+/// How the kinds of lists end.
+const LIST: &str = "List";
+
+/// The list that an item is in, and its kind. Items of a list of one kind, such as a GatewayList,
+/// do not say their own.
+fn list_of(item: Node<'_>) -> Option<(&str, Node<'_>)> {
+    let items = item.parent().filter(|items| items.key_text() == Some("items"))?;
+    let list = items.parent()?;
+    list.text_of("kind").filter(|kind| kind.ends_with(LIST)).map(|kind| (kind, list))
+}
+
 /// The name in a reference, if the reference is to an object of this kind.
 pub(super) fn referred<'g>(reference: Node<'g>, kind: &str) -> Option<&'g str> {
     reference.text_of("name").filter(|_| reference.text_of("kind") == Some(kind))
@@ -125,7 +141,7 @@ pub(super) fn index_of(texts: &Texts) -> Index {
 /// The object itself, or the items of a List, which may be Lists again. An alias is not opened,
 /// because a few lines of aliases can stand for millions of items.
 fn items_within(node: Node<'_>) -> Vec<Node<'_>> {
-    let is_list = node.text_of("kind").is_some_and(|kind| kind.ends_with("List"));
+    let is_list = node.text_of("kind").is_some_and(|kind| kind.ends_with(LIST));
     let is_opened = is_list && !node.is_alias() && !node.get("items").is_some_and(Node::is_alias);
     let items: Vec<_> = node.list("items").filter(|_| is_opened).collect();
     if items.is_empty() { vec![node] } else { items.into_iter().flat_map(items_within).collect() }
@@ -183,5 +199,6 @@ pub(super) fn near(one: Option<&str>, two: Option<&str>) -> bool {
 }
 
 pub(super) fn object_of(node: Node<'_>) -> Option<Object<'_>> {
-    node.upwards().filter(|node| node.get("apiVersion").is_some()).find_map(Object::new)
+    let is_object = |node: &Node<'_>| node.get("apiVersion").is_some() || list_of(*node).is_some();
+    node.upwards().filter(is_object).find_map(Object::new)
 }

@@ -156,8 +156,9 @@ pub struct Definitions(Vec<Definition>);
 pub(super) enum Lookup {
     /// The group belongs to another project.
     UnknownGroup,
-    /// The group has no such kind in this release; the kinds that it has.
-    UnknownKind(Vec<String>, &'static str),
+    /// The group has no such kind in this release; the kinds that it has, and the newest release
+    /// that has this one.
+    UnknownKind(Vec<String>, &'static str, Option<&'static str>),
     /// The kind is not served in this version; the versions that are.
     UnknownVersion(Vec<String>),
     Found(Box<Definition>),
@@ -169,13 +170,13 @@ impl Definitions {
         Self(definitions)
     }
 
-    /// `istio` is the mesh's version. Without a version, or with one newer than the table, the
-    /// newest schema is used; with one older than the table, the oldest.
+    /// Without a release of the group's project, or with one newer than the table, the newest schema
+    /// is used; with one older than the table, the oldest.
     pub(super) fn find(
         &self,
         (group, version): (&str, &str),
         kind: &str,
-        istio: Option<(u32, u32)>,
+        of_user: Option<(u32, u32)>,
     ) -> Lookup {
         let definitions: Vec<Definition> = self
             .0
@@ -186,15 +187,18 @@ impl Definitions {
         if !definitions.is_empty() {
             return chosen(definitions, version);
         }
-        let lines = lines_of(group, istio);
+        let lines = lines_of(group, of_user);
         if lines.is_empty() {
             return Lookup::UnknownGroup;
         }
         let of_kind: Vec<_> = lines.iter().filter(|line| line[1] == kind).collect();
         if of_kind.is_empty() {
-            let release = lines.iter().filter_map(|line| line[3].rsplit(',').next()).max();
+            let newest = |line: &[&'static str; 5]| line[3].rsplit(',').next();
+            let release = lines.iter().filter_map(newest).max();
             let kinds = lines.iter().map(|line| line[1].to_owned()).collect();
-            return Lookup::UnknownKind(kinds, release.unwrap_or_default());
+            let elsewhere = lines_in(group).filter(|line| line[1] == kind);
+            let elsewhere = elsewhere.filter_map(|line| newest(&line)).max();
+            return Lookup::UnknownKind(kinds, release.unwrap_or_default(), elsewhere);
         }
         // Only the schema in use is parsed.
         let is_served = |line: &&&[&str; 5]| line[2].split(',').any(|served| served == version);
@@ -214,21 +218,22 @@ fn chosen(definitions: Vec<Definition>, version: &str) -> Lookup {
     definition.map_or(Lookup::UnknownVersion(versions), |known| Lookup::Found(Box::new(known)))
 }
 
-/// The lines of a group in one release: for Istio's groups the newest release that is not newer
-/// than the mesh, or else the oldest one; for other groups the newest release.
-fn lines_of(group: &str, istio: Option<(u32, u32)>) -> Vec<[&'static str; 5]> {
-    let lines: Vec<_> =
-        table().lines().filter_map(columns).filter(|line| line[0] == group).collect();
-    let releases = || lines.iter().flat_map(|line| line[3].split(',')).filter_map(release);
-    let istio = istio.filter(|_| group.ends_with("istio.io"));
-    let newest = match istio {
-        Some(mesh) => releases().filter(|known| *known <= mesh).max().or(releases().min()),
+fn lines_in(group: &str) -> impl Iterator<Item = [&'static str; 5]> {
+    table().lines().filter_map(columns).filter(move |line| line[0] == group)
+}
+
+/// The lines of a group in one release: the newest one that is not newer than the user's, or else
+/// the oldest one.
+fn lines_of(group: &str, of_user: Option<(u32, u32)>) -> Vec<[&'static str; 5]> {
+    let releases = || lines_in(group).flat_map(|line| line[3].split(',')).filter_map(release);
+    let newest = match of_user {
+        Some(own) => releases().filter(|known| *known <= own).max().or(releases().min()),
         None => releases().max(),
     };
     let is_wanted = |line: &[&str; 5]| {
         line[3].split(',').filter_map(release).any(|known| Some(known) == newest)
     };
-    lines.iter().copied().filter(is_wanted).collect()
+    lines_in(group).filter(is_wanted).collect()
 }
 
 fn definition(&[group, kind, versions, releases, schema]: &[&str; 5]) -> Definition {
@@ -341,6 +346,13 @@ spec:
             Definitions::default().find(("networking.istio.io", version), "EnvoyFilter", None)
         };
         assert_eq!(find("v1"), Lookup::UnknownVersion(vec!["v1alpha3".into()]));
+        let find = |version| {
+            let kind = ("gateway.networking.x-k8s.io", "v1alpha1");
+            Definitions::default().find(kind, "XListenerSet", version)
+        };
+        let Lookup::UnknownKind(_, newest, other) = find(None) else { panic!() };
+        assert_eq!((newest, other), ("gateway-api-1.7", Some("gateway-api-1.4")));
+        assert!(matches!(find(Some((1, 4))), Lookup::Found(_)));
         assert_eq!(
             Definitions::default().find(("apps", "v1"), "Deployment", None),
             Lookup::UnknownGroup

@@ -136,7 +136,7 @@ impl Validators {
     }
 
     fn compiled(&mut self, assume: &Assume, object: Object<'_>) -> Schema {
-        let api = object.node.text_of("apiVersion").unwrap_or_default();
+        let api = object.api_version();
         let Some((group, version)) = api.split_once('/') else { return Ok(None) };
         let kind = object.kind;
         if OTHER_FILES.contains(&(group, kind)) {
@@ -146,11 +146,14 @@ impl Validators {
         if let Some(known) = self.schemas.get(&key) {
             return known.clone();
         }
-        let compiled = match assume.crds.find((group, version), kind, assume.istio) {
+        let compiled = match assume.crds.find((group, version), kind, assume.release_of(group)) {
             Lookup::UnknownGroup => Ok(None),
             Lookup::Found(known) => Ok(Compiled::of(*known)),
-            Lookup::UnknownKind(kinds, release) => {
-                let near = nearest(kind, kinds.iter().map(String::as_str));
+            Lookup::UnknownKind(kinds, release, elsewhere) => {
+                let near = elsewhere.map_or_else(
+                    || nearest(kind, kinds.iter().map(String::as_str)),
+                    |other| format!(", but in {other}"),
+                );
                 Err(("kind", format!("`{group}` has no kind `{kind}` in {release}{near}")))
             }
             Lookup::UnknownVersion(served) => {

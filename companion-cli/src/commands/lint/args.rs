@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use laststream_base::versions::{self, ISTIO, KUBERNETES, Program, Release};
+use laststream_base::versions::{self, GATEWAY_API, ISTIO, KUBERNETES, Program, Release};
 use laststream_lint::crds::{Definition, Definitions};
 use laststream_lint::upgrade::Step;
 use laststream_lint::{self as lint, Assume, Rule, Severity, SourceFile};
@@ -58,6 +58,9 @@ pub(crate) struct Lint {
     /// The version of Istio, for rules that depend on it.
     #[arg(long, value_name = "VERSION", value_parser = versions::release)]
     istio: Option<Release>,
+    /// The version of the Gateway API's CRDs, against which its objects are checked.
+    #[arg(long, value_name = "VERSION", value_parser = versions::release)]
+    gateway_api: Option<Release>,
     /// The version of Kubernetes, for rules that depend on it.
     #[arg(long, value_name = "VERSION", value_parser = versions::release)]
     kubernetes: Option<Release>,
@@ -119,13 +122,15 @@ impl Lint {
 
     /// Warnings about versions whose rules the program does not have.
     pub(super) fn outside_of_table(&self) -> impl Iterator<Item = String> {
-        let versions = [(ISTIO, self.istio), (KUBERNETES, self.kubernetes)];
+        let versions =
+            [(ISTIO, self.istio), (GATEWAY_API, self.gateway_api), (KUBERNETES, self.kubernetes)];
         versions.into_iter().filter_map(|(program, version)| outside_of_table(&program, version?))
     }
 
     pub(super) fn assume(&self) -> Result<Assume, Failure> {
         let assume = Assume {
             istio: self.istio,
+            gateway_api: self.gateway_api,
             kubernetes: self.kubernetes,
             crds: read_crds(&self.crds)?,
             ignored: self.ignore.iter().map(|rule| rule.code).collect(),
@@ -137,7 +142,7 @@ impl Lint {
 
 fn outside_of_table(program: &Program, version: Release) -> Option<String> {
     let nearest = versions::text(program.instead_of(version)?);
-    let way_out = if *program == ISTIO {
+    let way_out = if [ISTIO, GATEWAY_API].contains(program) {
         ". For the CRDs of yours, name the file with them: `--crds FILE`"
     } else {
         ""
