@@ -1,5 +1,6 @@
 //! LS4xx: the gate, and the VM that it runs in.
 
+mod latch;
 mod neighbours;
 
 use laststream_filter::config::wire::{Gate, Scope};
@@ -14,6 +15,7 @@ use crate::modules::{counters, gates, starts_by_agent};
 use crate::node::Node;
 use crate::pods::{Pod, stop_hooks};
 use crate::reach::Reach;
+use latch::without_latch;
 use neighbours::{other_vm_id, shared_vm, two_gates, uncounted_scope};
 
 pub(super) const CHECKS: Checks = &[
@@ -39,6 +41,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS415", missing_agent),
     ("LS416", heeds_overload),
     ("LS417", ignored_counter),
+    ("LS418", without_latch),
 ];
 
 fn open_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
