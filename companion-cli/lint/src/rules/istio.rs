@@ -1,4 +1,8 @@
-//! LS651: annotations that Istio does not read, as they are written or where they stand.
+//! LS651 to LS656: what Istio does not read, as it is written or where it stands, and what it
+//! refuses.
+
+mod annotations;
+mod selected;
 
 use crate::finding::{Checks, Findings};
 use crate::inputs::Inputs;
@@ -7,15 +11,26 @@ use crate::objects::object_of;
 use crate::pods::Pod;
 use crate::words::nearest_of;
 
-pub(super) const CHECKS: Checks = &[("LS651", unread)];
+pub(super) const CHECKS: Checks = &[
+    ("LS651", unread),
+    ("LS652", annotations::refused),
+    ("LS653", annotations::deprecated),
+    ("LS654", selected::without_injection),
+    ("LS655", selected::selects_nothing),
+    ("LS656", selected::host_taken),
+];
 
 /// The annotations of pods, by Istio's list of 1.31 (istio.io/api/annotation).
 const OF_PODS: &str = include_str!("annotations.txt");
 
+/// Istio's annotations, with their values.
+fn annotations(inputs: &Inputs) -> impl Iterator<Item = (&str, Node<'_>)> {
+    let maps = ["annotations", "podAnnotations"].into_iter().flat_map(|key| inputs.keyed(key));
+    maps.flat_map(Node::entries).filter(|(name, _)| name.contains(".istio.io/"))
+}
+
 fn unread<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let annotations = ["annotations", "podAnnotations"].into_iter();
-    let annotations = annotations.flat_map(|key| inputs.keyed(key)).flat_map(Node::entries);
-    for (name, value) in annotations.filter(|(name, _)| name.contains(".istio.io/")) {
+    for (name, value) in annotations(inputs) {
         let place = value.key().unwrap_or(value);
         match nearest_of(name, OF_PODS.trim_end()) {
             Some(meant) if meant != name => {
