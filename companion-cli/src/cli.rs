@@ -2,6 +2,7 @@
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use laststream_hook::exec::Exec;
+use laststream_hook::gate::Gate;
 use laststream_hook::install::Install;
 use laststream_hook::wait::Prestop;
 
@@ -62,6 +63,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Envoy(envoy::Envoy),
     Exec(Box<Exec>),
+    Gate(Box<Gate>),
     #[command(hide = true)]
     Guarded(guarded::Guarded),
     Inspect(Box<inspect::Inspect>),

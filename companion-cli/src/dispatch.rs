@@ -1,6 +1,6 @@
 //! Runs one command.
 
-use laststream_hook::{Conduct, exec, install};
+use laststream_hook::{Conduct, exec, gate, install};
 
 use crate::cli::{Arguments, Command};
 use crate::commands::{
@@ -17,10 +17,10 @@ pub(crate) fn run(arguments: Arguments) -> Exit {
     laststream_hook::run(conduct, |printer| run_command(arguments, printer))
 }
 
-/// `exec` has its own handlers; `guarded` becomes another program, which would lose the handlers.
+/// `exec` and `gate` have their own handlers; `guarded` becomes another program, which would lose the handlers.
 /// Other commands with their own handlers call `leave_signals` when these are in place.
 fn ends_at_signals(command: &Command) -> bool {
-    !matches!(command, Command::Exec(_) | Command::Guarded(_))
+    !matches!(command, Command::Exec(_) | Command::Gate(_) | Command::Guarded(_))
 }
 
 /// Whether the exit code is a verdict, instead of saying that a document was printed.
@@ -48,6 +48,7 @@ fn run_command(arguments: Arguments, printer: &Printer) -> Ended {
         Command::Drain(command) => drain::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
         Command::Exec(command) => exec::run(&command, printer),
+        Command::Gate(command) => gate::run(&command, printer),
         Command::Guarded(command) => guarded::run(&command),
         Command::Inspect(command) => inspect::run(&command, printer),
         Command::Install(command) => install::run(&command, printer),

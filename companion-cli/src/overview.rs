@@ -26,6 +26,7 @@ Operation:
   prestop         begins a drain and waits, as a stop hook does
   wait            waits until the gate is open
   exec            runs a Job's command beside a sidecar, and ends the sidecar
+  gate            is the gate beside an Envoy that has no module
 Capacity:
   size            proposes the times of a drain from real requests
   deletion-cost   lets a scale-down take the emptiest pod

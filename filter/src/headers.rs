@@ -107,9 +107,8 @@ fn take_text(bytes: &[u8], length: u32) -> Option<(&[u8], &[u8])> {
     Some((text, bytes.get(length.checked_add(1)?..)?))
 }
 
-/// Serialises headers the way the host does.
-#[cfg(test)]
-pub(crate) fn serialise<N: AsRef<[u8]>, V: AsRef<[u8]>>(headers: &[(N, V)]) -> Vec<u8> {
+/// Serialises headers the way Envoy does.
+pub fn serialise<N: AsRef<[u8]>, V: AsRef<[u8]>>(headers: &[(N, V)]) -> Vec<u8> {
     let length = |text: &[u8]| u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes();
     let mut map = u32::try_from(headers.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
     for (name, value) in headers {

@@ -144,6 +144,16 @@ impl Root {
         }
     }
 
+    /// The queue on which a gate is asked whether its worker stands still, if Envoy's own count is
+    /// the only one. A host that is no worker passes these messages on once it knows.
+    #[must_use]
+    pub fn beat_queue(&self) -> Option<u32> {
+        match &self.role {
+            Some(Role::Gate(_, Some(Beat { counter, .. }))) => counter.queue().map(|queue| queue.0),
+            _ => None,
+        }
+    }
+
     /// A message is on a queue of this root context.
     pub fn on_queue_ready(&self, host: &impl Control, queue: u32) {
         match &self.role {

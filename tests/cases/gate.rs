@@ -26,6 +26,7 @@ mod lost_answers;
 mod notify;
 mod open_ends;
 mod overload;
+mod program;
 mod restless_agent;
 mod seed;
 mod signals;
@@ -71,6 +72,7 @@ pub(crate) fn cases() -> Vec<Case> {
         notify::cases(),
         open_ends::cases(),
         overload::cases(),
+        program::cases(),
         seed::cases(),
         signals::cases(),
         restless_agent::cases(),

@@ -5,6 +5,7 @@
 
 pub mod exec;
 mod exit;
+pub mod gate;
 pub mod gate_args;
 pub mod install;
 mod output;

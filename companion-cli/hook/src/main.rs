@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use laststream_hook::exec::{self, Exec};
+use laststream_hook::gate::{self, Gate};
 use laststream_hook::install::{self, Install};
 use laststream_hook::wait::{self, Prestop, Wait};
 use laststream_hook::{Conduct, Printer, print_usage, run};
@@ -21,6 +22,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Exec(Box<Exec>),
+    Gate(Box<Gate>),
     Install(Install),
     Prestop(Prestop),
     Wait(Wait),
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     let exit = match Arguments::try_parse() {
         Ok(arguments) => run(conduct(&arguments.command), |printer| match arguments.command {
             Command::Exec(command) => exec::run(&command, printer),
+            Command::Gate(command) => gate::run(&command, printer),
             Command::Install(command) => install::run(&command, printer),
             Command::Prestop(command) => wait::run_prestop(&command, printer),
             Command::Wait(command) => wait::run(&command, printer),
@@ -42,10 +45,10 @@ fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// `exec` has its own signal handlers.
+/// `exec` and `gate` have their own signal handlers.
 fn conduct(command: &Command) -> Conduct {
     Conduct {
         is_verdict: matches!(command, Command::Prestop(_) | Command::Wait(_)),
-        ends_at_signals: !matches!(command, Command::Exec(_)),
+        ends_at_signals: !matches!(command, Command::Exec(_) | Command::Gate(_)),
     }
 }

@@ -48,6 +48,11 @@ impl Counter {
         Self { index: Index::BEATS, ..Self::default() }
     }
 
+    /// Its queue, once it has entered the index.
+    pub(crate) fn queue(&self) -> Option<Queue> {
+        self.queue.get()
+    }
+
     /// Enters the index, unless it is there. Called from the first tick, because a VM that Envoy
     /// creates only to validate a configuration never ticks; and from each stream, the first of
     /// which may come earlier.

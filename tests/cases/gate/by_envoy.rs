@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::bench::{Bench, SOON, same, says};
@@ -92,62 +93,78 @@ async fn quits(
 }
 
 async fn a_request_holds_until_its_client_has_the_answer(lab: &Lab) -> Outcome {
-    let bench = bench(lab, GATE).await?;
+    holds_a_request(&bench(lab, GATE).await?).await
+}
+
+pub(super) async fn holds_a_request(bench: &Bench) -> Outcome {
     let client = bench.held("a").await?;
-    let status = bench.status().await?;
-    same(&status, "holding", 1)?;
+    bench.until("holding", 1).await?;
     let listing = bench.get("/streams").await?.expect(200)?.json()?;
     same(&listing, "clusters", json!([{ "cluster": "app", "requests": 1 }]))?;
-    holds_until_answered(&bench, "a", client).await?;
-    same(&bench.status().await?, "count", "envoy")
+    holds_until_answered(bench, "a", client).await?;
+    bench.until("count", "envoy").await.map(drop)
 }
 
 async fn a_websocket_holds_unless_it_is_exempt(lab: &Lab) -> Outcome {
     for (long_lived, holds) in [("wait", true), ("exempt", false)] {
         let gate = GATE.replacen('{', &format!(r#"{{"long_lived": "{long_lived}", "#), 1);
-        let bench = bench(lab, &gate).await?;
-        let mut socket = WebSocket::open(bench.main, "/ws").await?;
-        socket.echo("before").await?;
-        if holds {
-            lets_nothing_out(&bench, 8).await?;
-            socket.echo("still").await?;
-            socket.close(1000).await?;
-            opens(&bench).await?;
-        } else {
-            let client = bench.held("a").await?;
-            holds_until_answered(&bench, "a", client).await?;
-            socket.echo("still").await?;
-        }
+        handles_a_websocket(&bench(lab, &gate).await?, holds).await?;
     }
     Ok(())
+}
+
+pub(super) async fn handles_a_websocket(bench: &Bench, holds: bool) -> Outcome {
+    let mut socket = WebSocket::open(bench.main, "/ws").await?;
+    socket.echo("before").await?;
+    if holds {
+        lets_nothing_out(bench, 8).await?;
+        socket.echo("still").await?;
+        socket.close(1000).await?;
+        return opens(bench).await;
+    }
+    let client = bench.held("a").await?;
+    holds_until_answered(bench, "a", client).await?;
+    socket.echo("still").await
 }
 
 /// Requests come with gaps around the quiet period, and Envoy ends in one of them.
 async fn what_the_app_has_begun_is_answered_before_the_end(lab: &Lab) -> Outcome {
     let mut bench = bench(lab, QUITS).await?;
-    let main = bench.main;
+    let clients = clients(bench.main);
+    sleep(Duration::from_secs(1)).await;
+    bench.post("/drain").await?.expect(202)?;
+    ends_after_all_answers(&mut bench, clients).await
+}
+
+/// Clients that send requests until Envoy has ended; how many were answered with 200.
+pub(super) fn clients(main: SocketAddr) -> Vec<JoinHandle<usize>> {
     let clients = (0..6).map(|seed| {
         tokio::spawn(async move {
-            let (mut rng, mut answers) = (fastrand::Rng::with_seed(seed), [0_usize; 2]);
+            let (mut rng, mut answered) = (fastrand::Rng::with_seed(seed), 0);
             for _ in 0..2_000 {
                 sleep(Duration::from_millis(rng.u64(0..2_500))).await;
                 let Ok(mut client) = Client::connect(main).await else { break };
                 match client.get("/echo").await {
-                    Ok(response) => answers[usize::from(response.status != 200)] += 1,
+                    Ok(response) => answered += usize::from(response.status == 200),
                     Err(_) => break,
                 }
             }
-            answers
+            answered
         })
     });
-    let clients: Vec<_> = clients.collect();
-    sleep(Duration::from_secs(1)).await;
-    bench.post("/drain").await?.expect(202)?;
+    clients.collect()
+}
+
+/// Envoy ends, and what the app has begun was answered.
+pub(super) async fn ends_after_all_answers(
+    bench: &mut Bench,
+    clients: Vec<JoinHandle<usize>>,
+) -> Outcome {
     let status = bench.envoy.exited(SOON * 2).await?;
     ensure!(status.success(), "{status}: {}", bench.envoy.tail());
     let mut answered = 0;
     for client in clients {
-        answered += client.await?[0];
+        answered += client.await?;
     }
     ensure_eq!(bench.upstream.requests(), answered, "requests that the app has begun");
     Ok(())

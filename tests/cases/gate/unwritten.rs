@@ -21,7 +21,7 @@ const GATE: &str = r#""quiet_ms": 300, "deadline_ms": 90000, "begin": {"call": "
 
 /// Another filter that blocks its worker: the callback in which it does, and whether it stands
 /// behind the counter.
-const POSITIONS: [(&str, bool); 4] = [
+pub(super) const POSITIONS: [(&str, bool); 4] = [
     ("(func (export \"proxy_on_delete\") (param i32) (call $stand_still))", true),
     ("(func (export \"proxy_on_delete\") (param i32) (call $stand_still))", false),
     ("(func (export \"proxy_on_log\") (param i32) (call $stand_still))", true),
@@ -74,10 +74,16 @@ async fn so_it_does_where_envoy_alone_counts(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn holds(lab: &Lab, callback: &str, is_behind: bool, counter: Option<Value>) -> Outcome {
+/// A filter with such a module, and the module's folder.
+pub(super) fn slow_filter(lab: &Lab, callback: &str) -> Outcome<(Value, TempDir)> {
     let folder = slow_module(callback)?;
     let module = &*folder.path().join("slow.wasm");
     let slow = Wasm { name: "slow", vm_id: "slow", module, ..lab.stream("") }.filter();
+    Ok((slow, folder))
+}
+
+async fn holds(lab: &Lab, callback: &str, is_behind: bool, counter: Option<Value>) -> Outcome {
+    let (slow, _folder) = slow_filter(lab, callback)?;
     let (count, word) = if counter.is_some() { ("filter", "exact") } else { ("envoy", "envoy") };
     let mut filters: Vec<Value> = counter.into_iter().chain([slow]).collect();
     if !is_behind {
@@ -88,12 +94,17 @@ async fn holds(lab: &Lab, callback: &str, is_behind: bool, counter: Option<Value
     let bench = Bench::with(lab, &gate, routes(main)).await?;
     bench.until("counters", COUNTERS).await?;
     bench.until("count", word).await?;
+    no_way_out_before_the_response(&bench, true).await
+}
+
+/// `keeps`: the gate keeps connections open.
+pub(super) async fn no_way_out_before_the_response(bench: &Bench, keeps: bool) -> Outcome {
     let mut client = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;
     // Enough of them to reach the worker that goes on.
     let mut askers = JoinSet::new();
     for _ in 0..12 {
-        askers.spawn(first_way_out(Client::connect(bench.gate).await?));
+        askers.spawn(first_way_out(Client::connect(bench.gate).await?, bench.gate, keeps));
     }
     bench.upstream.release("a");
     let first = timeout(SOON, askers.join_next()).await.context("a way out")?;
@@ -104,13 +115,20 @@ async fn holds(lab: &Lab, callback: &str, is_behind: bool, counter: Option<Value
 }
 
 /// The way out of this client that is open first.
-async fn first_way_out(mut client: Client) -> Outcome<(&'static str, &'static str)> {
+async fn first_way_out(
+    mut client: Client,
+    gate: SocketAddr,
+    keeps: bool,
+) -> Outcome<(&'static str, &'static str)> {
     let ways = [("GET", "/prestop"), ("GET", "/ready"), ("POST", "/drain_listeners?inboundonly")];
     for (method, path) in ways.into_iter().cycle() {
         if client.request(&Request::new(method, path)).await?.status == 200 {
             return Ok((method, path));
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
+        if !keeps {
+            client = Client::connect(gate).await?;
+        }
     }
     bail!("there are no ways out")
 }

@@ -68,6 +68,10 @@ impl AdminProxy {
         cluster::h1("prometheus_stats", self.server.address)
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.server.address
+    }
+
     /// Sets the Envoy that answers forwarded calls. Until then, these calls are answered with 503.
     pub fn forward_to(&self, envoy: &Envoy) {
         self.envoy.get_or_init(|| envoy.admin());

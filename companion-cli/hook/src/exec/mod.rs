@@ -18,12 +18,12 @@ use laststream_gate::Gate;
 
 use crate::gate_args::GateArgs;
 use crate::{Ended, Exit, Printer};
-use child::Child;
+pub(crate) use child::Child;
 use ending::Ending;
 use plan::{End, Plan};
 use ready::Ready;
-use reaper::Reaper;
-use signals::Signals;
+pub(crate) use reaper::Reaper;
+pub(crate) use signals::Signals;
 use streams::Outbound;
 
 /// Runs the command of a Job beside a proxy. It waits until the proxy is ready, runs the command,
@@ -165,6 +165,6 @@ impl ExecContext<'_> {
 }
 
 /// The exit code that shells give for a process that a signal ended.
-fn code_of(signal: i32) -> u8 {
+pub(crate) fn code_of(signal: i32) -> u8 {
     u8::try_from(signal).map_or(u8::MAX, |signal| 128 | signal)
 }

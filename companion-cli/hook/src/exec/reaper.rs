@@ -5,7 +5,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, waitpid};
 
 use super::code_of;
 
-pub(super) struct Reaper {
+pub(crate) struct Reaper {
     is_init: bool,
 }
 
@@ -18,7 +18,7 @@ impl Default for Reaper {
 impl Reaper {
     /// Reaps children that have ended, without waiting. Returns the exit code of the wanted child
     /// if it is among them.
-    pub(super) fn reap(&mut self, wanted: Option<Pid>) -> Option<u8> {
+    pub(crate) fn reap(&mut self, wanted: Option<Pid>) -> Option<u8> {
         if !self.is_init {
             let (_, status) = waitpid(Some(wanted?), WaitOptions::NOHANG).ok()??;
             return code(status);
@@ -33,7 +33,7 @@ impl Reaper {
     }
 
     /// Waits for the child, if no signal can wake this process.
-    pub(super) fn wait(&self, pid: Pid) -> u8 {
+    pub(crate) fn wait(&self, pid: Pid) -> u8 {
         loop {
             match waitpid(Some(pid), WaitOptions::empty()) {
                 Ok(Some((_, status))) if code(status).is_some() => {

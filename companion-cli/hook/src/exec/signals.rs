@@ -30,7 +30,7 @@ const FORWARDED: [i32; 14] = [
 /// Signals that ask a process to end, and end it by default.
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
-pub(super) enum Event {
+pub(crate) enum Event {
     /// A child may have ended.
     Child,
     Signal(Signal),
@@ -38,10 +38,20 @@ pub(super) enum Event {
     FromTerminal(Signal),
 }
 
-pub(super) struct Signals(Receiver<Event>);
+impl Event {
+    /// The signal, whoever sent it.
+    pub(crate) fn signal(&self) -> Option<Signal> {
+        match self {
+            Self::Child => None,
+            Self::Signal(signal) | Self::FromTerminal(signal) => Some(*signal),
+        }
+    }
+}
+
+pub(crate) struct Signals(Receiver<Event>);
 
 impl Signals {
-    pub(super) fn watch() -> io::Result<Self> {
+    pub(crate) fn watch() -> io::Result<Self> {
         let watched = not_ignored(&FORWARDED).into_iter().chain([SIGCHLD]);
         let mut signals = SignalsInfo::<WithOrigin>::new(watched)?;
         let (sender, events) = channel();
@@ -57,13 +67,13 @@ impl Signals {
         Ok(Self(events))
     }
 
-    pub(super) fn next(&self) -> Option<Event> {
+    pub(crate) fn next(&self) -> Option<Event> {
         self.0.recv().ok()
     }
 
     /// Waits for this time. A signal that asks this process to end ends the wait; its number is
     /// returned.
-    pub(super) fn pause(&self, time: Duration, reaper: &mut Reaper) -> Option<i32> {
+    pub(crate) fn pause(&self, time: Duration, reaper: &mut Reaper) -> Option<i32> {
         let until = Instant::now() + time;
         loop {
             match self.0.recv_timeout(until.saturating_duration_since(Instant::now())) {

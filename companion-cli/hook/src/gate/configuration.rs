@@ -1,0 +1,76 @@
+//! The configuration of the gate: the module's own, with this program's differences.
+
+use std::path::Path;
+
+use laststream_base::causes::Context as _;
+use laststream_base::foreign;
+use laststream_base::secret::Secret;
+use laststream_filter::config;
+use laststream_filter::config::wire::{Finish, Gate, GateCount, ISTIOS_AGENT, Role};
+
+use super::admin::Target;
+
+/// The size limit of the file.
+const LONGEST: u64 = 1 << 20;
+/// The filter state that has the secret, if the configuration does not name one.
+const SECRET_KEY: &str = "laststream.gate_secret";
+
+/// A checked configuration.
+#[derive(Debug)]
+pub(super) struct Configuration {
+    /// What the gate reads.
+    pub(super) text: String,
+    pub(super) quiet_ms: u64,
+    pub(super) secret: Option<Secret>,
+    /// The filter state that the gate takes the secret from.
+    pub(super) secret_key: Option<String>,
+}
+
+impl Configuration {
+    /// The secret under the name that the gate looks for.
+    pub(super) fn secret_in_state(&self) -> Option<(String, String)> {
+        let secret = self.secret.as_ref()?.reveal().to_owned();
+        Some((self.secret_key.clone()?, secret))
+    }
+
+    /// Reads the file; without one, every field has its default. A gate that is Envoy's parent ends
+    /// it, so that is its last call.
+    pub(super) fn read(
+        file: Option<&Path>,
+        envoy: &Target,
+        secret: Option<Secret>,
+        is_parent: bool,
+    ) -> Result<Self, String> {
+        let (place, text) = match file {
+            None => ("the configuration".to_owned(), Vec::new()),
+            Some(path) => {
+                let place = format!("`{}`", path.display());
+                let text = foreign::read_named(path, LONGEST);
+                (place.clone(), text.context(format_args!("{place} cannot be read"))?)
+            }
+        };
+        let mut wire = config::read_wire(&text).context(format_args!("{place}"))?;
+        if file.is_some() && wire.role != Role::Gate {
+            return Err(format!("{place}: role: must be `gate`"));
+        }
+        let mut gate = wire.gate.take().unwrap_or_default();
+        gate.count = GateCount::Envoy;
+        // Every cluster is an address here.
+        gate.admin.cluster = envoy.to_string();
+        if gate.admin.agent_cluster == ISTIOS_AGENT {
+            gate.admin.agent_cluster = "127.0.0.1:15020".to_owned();
+        }
+        if is_parent && gate.finish == Finish::Nothing {
+            gate.finish = Finish::Quit;
+        }
+        let secret = gate.secret.clone().map(Secret::new).or(secret);
+        if secret.is_some() && gate.secret.is_none() && gate.secret_key.is_none() {
+            gate.secret_key = Some(SECRET_KEY.to_owned());
+        }
+        (wire.role, wire.gate) = (Role::Gate, Some(gate));
+        let text = serde_json::to_string(&wire).context("the configuration cannot be written")?;
+        config::parse(text.as_bytes()).context(format_args!("{place}"))?;
+        let Gate { quiet_ms, secret_key, .. } = wire.gate.unwrap_or_default();
+        Ok(Self { text, quiet_ms, secret, secret_key })
+    }
+}

@@ -1,0 +1,347 @@
+//! The program's loop: everything that happens is an input, and each input is one callback of the
+//! gate, as in Envoy.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Duration;
+
+use laststream_drain::state::{Millis, Moment};
+use laststream_filter::headers::serialise;
+use laststream_filter::host::{Control as _, Host as _, Level};
+use laststream_filter::lifecycle::{HttpStream, Root};
+
+use super::admin::{Answer, CallError};
+use super::configuration::Configuration;
+use super::ending::{Ending, Order};
+use super::input::{Input, Reply, Request};
+use super::native::{CONFIGURATION, CallKind, Native};
+use super::workers::{Sample, Watchdog, Workers};
+use crate::Exit;
+
+/// How long the gate waits for Envoy's first answer before it begins its work. Without that it would
+/// tell an Envoy that is still starting to let requests pass, and find that it cannot.
+const START: Millis = Millis(3_000);
+/// The longest pause between two looks at what is due.
+const PAUSE: Millis = Millis(1_000);
+/// The same while something is under way.
+const SHORT_PAUSE: Millis = Millis(50);
+/// The interval of queries while workers are to be heard, unless the gate queries. Longer than the
+/// gate's own interval.
+const QUERY_INTERVAL: Millis = Millis(100);
+/// The same while nothing waits: a worker that already stands still when a drain begins was counted
+/// before.
+const IDLE_QUERY_INTERVAL: Millis = Millis(10_000);
+/// The time limit of the program's own calls.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where a reply goes.
+#[derive(Debug)]
+enum Asker {
+    Client(SyncSender<Reply>),
+    Own(Order),
+}
+
+/// See the module.
+pub(super) struct Program<'p> {
+    pub(super) native: Native<'p>,
+    configuration: &'p Configuration,
+    root: Root,
+    streams: BTreeMap<u32, (HttpStream, Asker)>,
+    /// Requests from before the gate's start, until when it waits; none once it has begun.
+    early: Option<(Moment, Vec<(u32, Request)>)>,
+    workers: Workers,
+    /// The tick period, and when the next tick is due.
+    tick: Option<(u32, Moment)>,
+    /// When Envoy was last asked for its configuration.
+    asked_at: Option<Moment>,
+    has_warned: bool,
+    ending: Ending,
+}
+
+impl<'p> Program<'p> {
+    pub(super) fn new(
+        native: Native<'p>,
+        configuration: &'p Configuration,
+        ending: Ending,
+    ) -> Self {
+        let root = Root::new(native.next_number());
+        let (streams, workers) = (BTreeMap::new(), Workers::default());
+        let (tick, asked_at, has_warned) = (None, None, false);
+        let early = Some((native.monotonic_time() + START, Vec::new()));
+        Self {
+            native,
+            configuration,
+            root,
+            streams,
+            early,
+            workers,
+            tick,
+            asked_at,
+            has_warned,
+            ending,
+        }
+    }
+
+    /// Begins the gate's work, once Envoy has answered or takes long.
+    fn start(&mut self, now: Moment) -> Result<(), String> {
+        let is_known = self.workers.watchdog.is_some();
+        let is_due = |(until, _): &mut (Moment, Vec<_>)| is_known || now >= *until;
+        let Some((_, requests)) = self.early.take_if(is_due) else { return Ok(()) };
+        self.configure()?;
+        for (number, request) in requests {
+            self.handle(Input::Request(number, request))?;
+        }
+        Ok(())
+    }
+
+    fn configure(&mut self) -> Result<(), String> {
+        let text = self.configuration.text.as_bytes();
+        let is_accepted = self.root.on_configure(&self.native, text);
+        is_accepted.then_some(()).ok_or_else(|| "the gate refuses its configuration".to_owned())
+    }
+
+    /// Runs until the drain that a signal began is over, or the child has ended.
+    ///
+    /// # Errors
+    /// The configuration does not fit this Envoy.
+    pub(super) fn run(&mut self, inputs: &Receiver<Input>) -> Result<Exit, String> {
+        loop {
+            self.settle();
+            self.ask_envoy_if_due();
+            let absent_since = self.native.absent_since.get();
+            let now = self.native.monotonic_time();
+            self.start(now)?;
+            if self.early.is_none()
+                && let Some(order) = self.ending.next_order(now, absent_since)
+            {
+                self.obey(order);
+            }
+            if let Some(exit) = self.ending.exit() {
+                return Ok(exit);
+            }
+            if let Ok(input) = inputs.recv_timeout(Duration::from_millis(self.pause().0)) {
+                self.handle(input)?;
+            }
+            self.tick();
+        }
+    }
+
+    fn pause(&self) -> Millis {
+        let is_busy = self.workers.awaits_reply() || self.ending.is_busy();
+        let most = if is_busy { SHORT_PAUSE } else { PAUSE };
+        let now = self.native.monotonic_time();
+        self.tick.map_or(most, |(_, due)| most.min(due - now))
+    }
+
+    fn tick(&mut self) {
+        self.set_tick();
+        let now = self.native.monotonic_time();
+        if let Some((period, _)) = self.tick.filter(|(_, due)| now >= *due) {
+            self.tick = Some((period, now + Millis(period.into())));
+            self.root.on_tick(&self.native);
+        }
+    }
+
+    fn set_tick(&mut self) {
+        let period = self.native.period.get();
+        if self.tick.map_or(0, |(period, _)| period) != period {
+            let due = self.native.monotonic_time() + Millis(period.into());
+            self.tick = (period > 0).then_some((period, due));
+        }
+    }
+
+    fn handle(&mut self, input: Input) -> Result<(), String> {
+        match input {
+            Input::Request(_, request) if request.is_for_metrics => {
+                let headers = vec![("content-type".to_owned(), "text/plain".to_owned())];
+                let body = self.native.prometheus();
+                drop(request.reply.send(Reply::Response { status: 200, headers, body }));
+            }
+            Input::Request(number, request) => match &mut self.early {
+                Some((_, requests)) => requests.push((number, request)),
+                None => {
+                    let Request { headers, address, reply, .. } = request;
+                    self.begin_request(number, (address, headers), Asker::Client(reply));
+                }
+            },
+            Input::Gone(number) => {
+                if let Some((_, requests)) = &mut self.early {
+                    requests.retain(|(other, _)| *other != number);
+                }
+                if let Some((mut stream, _)) = self.streams.remove(&number) {
+                    stream.on_delete(&self.native);
+                }
+            }
+            Input::Answered(number, answer) => self.end_call(number, answer)?,
+            Input::Signal(signal) => self.ending.signal(signal),
+            Input::Child => self.ending.reap(),
+        }
+        Ok(())
+    }
+
+    fn begin_request(&mut self, number: u32, request: (String, Vec<u8>), asker: Asker) {
+        *self.native.request.borrow_mut() = request;
+        let mut stream = self.root.create_stream(number);
+        stream.on_request_headers(&self.native);
+        self.streams.insert(number, (stream, asker));
+    }
+
+    /// Makes a request of the program itself.
+    fn obey(&mut self, order: Order) {
+        let mut headers =
+            vec![(":method", "GET"), (":path", order.path()), (":authority", "localhost")];
+        headers.extend(
+            self.configuration
+                .secret
+                .as_ref()
+                .map(|secret| ("x-laststream-secret", secret.reveal())),
+        );
+        let request = ("127.0.0.1:0".to_owned(), serialise(&headers));
+        self.begin_request(self.native.next_number(), request, Asker::Own(order));
+    }
+
+    /// Passes on messages and replies, until there are none.
+    fn settle(&mut self) {
+        loop {
+            self.native.beat.set(self.root.beat_queue());
+            let replies = self.native.replies.take();
+            for (number, reply) in replies {
+                self.reply(number, reply);
+            }
+            let Some((at, queue)) = self.native.notices.borrow_mut().pop_front() else { return };
+            if self.native.beat.get() == Some(queue) {
+                let count = self.workers.ask(at);
+                self.beat(count);
+            } else {
+                self.root.on_queue_ready(&self.native, queue);
+            }
+        }
+    }
+
+    fn reply(&mut self, number: u32, reply: Reply) {
+        let Some((mut stream, asker)) = self.streams.remove(&number) else { return };
+        match (asker, reply) {
+            (Asker::Client(client), reply) => drop(client.send(reply)),
+            (Asker::Own(order), Reply::Response { status, body, .. }) => {
+                self.ending.answer(order, status, &body, self.native.monotonic_time());
+            }
+            (Asker::Own(_), Reply::Reset) => {}
+        }
+        stream.on_delete(&self.native);
+    }
+
+    fn ask_envoy_if_due(&mut self) {
+        let now = self.native.monotonic_time();
+        let is_due =
+            |last: Option<Moment>, pause: Millis| last.is_none_or(|last| now - last >= pause);
+        let must_read = self.workers.watchdog.is_none() && is_due(self.asked_at, PAUSE);
+        if must_read && !self.native.is_pending(|kind| kind == CallKind::Configuration) {
+            self.asked_at = Some(now);
+            self.native.call_envoy(CONFIGURATION, PATIENCE);
+        }
+        let usual = self.workers.usual();
+        let pause = match self.workers.awaits_reply() {
+            true => QUERY_INTERVAL.max(usual * 4),
+            false if self.workers.are_calm() => IDLE_QUERY_INTERVAL.max(usual * 100),
+            false => PAUSE.max(usual * 100),
+        };
+        if is_due(self.native.queried_at.get(), pause)
+            && !self.native.is_pending(|kind| matches!(kind, CallKind::Statistics { .. }))
+        {
+            self.native.query(PATIENCE);
+        }
+    }
+
+    fn end_call(&mut self, number: u32, answer: Result<Answer, CallError>) -> Result<(), String> {
+        let Some(call) = self.native.pending.borrow_mut().remove(&number) else { return Ok(()) };
+        let now = self.native.monotonic_time();
+        if let (CallKind::OpenLatch, Ok(Answer { status, .. })) = (call.kind, &answer) {
+            self.ending.has_latch = *status == 200;
+        }
+        let mut is_back = false;
+        if matches!(call.kind, CallKind::Statistics { .. }) {
+            let since = self.native.absent_since.get();
+            let is_absent = answer == Err(CallError::NotSent);
+            is_back = since.is_some() && !is_absent;
+            self.native.absent_since.set(is_absent.then(|| since.unwrap_or(now)));
+        }
+        if let Ok(Answer { status: 200, body }) = &answer {
+            match call.kind {
+                CallKind::Statistics { used_only } => {
+                    let text = String::from_utf8_lossy(body);
+                    if is_back && self.workers.have_answered()
+                        || !self.add(&Sample::parse(call.began, now, &text, used_only))
+                    {
+                        return self.begin_anew();
+                    }
+                }
+                CallKind::Configuration => self.read_watchdog(body)?,
+                CallKind::CloseLatch => self.workers.latch_has_closed(now),
+                CallKind::OpenLatch | CallKind::Other => {}
+            }
+        }
+        let has_headers = answer != Err(CallError::Broken);
+        let length = answer.as_ref().map_or(0, |answer| answer.body.len());
+        self.native.answer.replace(Some(answer));
+        let root = &self.root;
+        root.on_http_call_response(&self.native, number, has_headers.into(), length);
+        self.native.answer.replace(None);
+        Ok(())
+    }
+
+    /// False: Envoy has begun anew.
+    fn add(&mut self, sample: &Sample) -> bool {
+        let Some(count) = self.workers.add(*sample) else { return false };
+        if !self.workers.has_watchdog() && !self.has_warned && self.workers.watchdog.is_some() {
+            self.has_warned = true;
+            self.native.log(Level::Warning, NO_WATCHDOG);
+        }
+        self.beat(count);
+        true
+    }
+
+    /// Lets the gate reply to so many requests to all workers.
+    fn beat(&self, count: usize) {
+        if let Some(queue) = self.native.beat.get().filter(|_| count > 0) {
+            self.native.beats.set(count);
+            self.root.on_queue_ready(&self.native, queue);
+        }
+    }
+
+    fn read_watchdog(&mut self, body: &[u8]) -> Result<(), String> {
+        let Some(watchdog) = Watchdog::parse(body) else { return Ok(()) };
+        let (least, quiet) = (watchdog.notices_within().0, self.configuration.quiet_ms);
+        if quiet < least {
+            return Err(format!(
+                "the quiet period of {quiet} ms is too short: Envoy's watchdog needs up to {least} \
+                 ms to notice a worker that stands still; set `quiet_ms` to {least} or more, or \
+                 `watchdogs.worker_watchdog.miss_timeout` in Envoy's bootstrap to a fifth of the \
+                 quiet period"
+            ));
+        }
+        self.workers.watchdog = Some(watchdog);
+        Ok(())
+    }
+
+    /// Envoy was started anew: what was known of the earlier process holds no more.
+    fn begin_anew(&mut self) -> Result<(), String> {
+        self.native.log(Level::Warning, "Envoy was started anew, so its drain is forgotten");
+        self.native.forget();
+        let reply = || Reply::Response {
+            status: 503,
+            headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+            body: r#"{"state":"serving","reason":"Envoy was started anew"}"#.to_owned(),
+        };
+        for (number, _) in std::mem::take(&mut self.streams) {
+            self.native.replies.borrow_mut().push((number, reply()));
+        }
+        self.root = Root::new(self.native.next_number());
+        (self.workers, self.tick, self.asked_at) = (Workers::default(), None, None);
+        self.native.period.set(0);
+        self.configure()
+    }
+}
+
+const NO_WATCHDOG: &str = "Envoy does not export server.worker_N.watchdog_miss for each worker, so \
+    nothing shows at once whether one stands still: zero must last for two flushes of statistics, \
+    about ten seconds; export the statistics that begin with `server.`";

@@ -1,0 +1,375 @@
+//! The gate as a program beside an Envoy without the module: `laststream-hook gate`. What the
+//! protocol decides is tested with the module; here is what the program does in Envoy's place.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use kit::admin_proxy::{AdminFault, AdminProxy, CallHandling};
+use kit::bootstrap::filters::Wasm;
+use kit::bootstrap::only_stats_with_prefixes;
+use kit::locked;
+use kit::prelude::*;
+use kit::process::{Process, guarded};
+use kit::user::hook;
+use kit::wire::{free_port, local};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::net::{TcpStream, UnixListener};
+use tokio::time::{Instant, sleep};
+
+use super::bench::{Bench, SOON, options, same};
+use super::by_envoy::{
+    clients, ends_after_all_answers, handles_a_websocket, holds_a_request, layers, main,
+};
+use super::unwritten::{POSITIONS, no_way_out_before_the_response, slow_filter};
+use super::watch::lets_nothing_out;
+use crate::cases::stage::{clusters, routes};
+use crate::lab::{Lab, cases, test_deaths_module};
+
+cases! {
+    a_request_holds_until_its_client_has_the_answer,
+    a_websocket_holds_unless_it_is_exempt,
+    a_worker_that_stands_still_at_the_end_of_a_stream_holds,
+    so_it_does_in_each_position,
+    an_envoy_that_was_stopped_holds,
+    what_is_not_envoy_opens_nothing,
+    without_watchdog_statistics_zero_lasts_longer,
+    a_short_quiet_period_is_refused,
+    the_admin_interface_is_a_socket,
+    a_signal_begins_the_drain_and_ends_the_program,
+    the_deadline_opens_the_gate_and_a_cancel_closes_it,
+    an_envoy_that_was_started_anew_is_not_drained,
+    what_the_app_has_begun_is_answered_before_the_end,
+    envoy_ends_with_its_parent_after_the_last_answer,
+    the_deadline_and_a_second_signal_end_envoy,
+}
+
+const GATE: &str = r#"{"quiet_ms": 900, "deadline_ms": 90000}"#;
+/// A worker that stands still is noticed so soon that the quiet period can be short.
+const ALERT: &str = "0.05s";
+
+/// The program, and its configuration.
+struct Program {
+    process: Process,
+    _folder: TempDir,
+}
+
+fn command(folder: &Path, envoy: &str, gate: &str) -> Outcome<(Vec<String>, SocketAddr)> {
+    let (file, address) = (folder.join("gate.json"), local(free_port()?));
+    let gate = gate.replacen('{', r#"{"hosts": ["test.local"], "#, 1);
+    fs::write(&file, format!(r#"{{"role": "gate", "gate": {gate}}}"#))?;
+    let words = ["gate", "--envoy", envoy, "--listen", &address.to_string(), "--config"];
+    let words = words.map(String::from).into_iter().chain([file.display().to_string()]);
+    Ok(([hook()?.display().to_string()].into_iter().chain(words).collect(), address))
+}
+
+impl Program {
+    /// Starts the program beside this admin interface.
+    fn start(envoy: &str, gate: &str) -> Outcome<(Self, SocketAddr)> {
+        let folder = tempfile::tempdir()?;
+        let (words, address) = command(folder.path(), envoy, gate)?;
+        let mut command = std::process::Command::new(&words[0]);
+        let process = Process::capture(command.args(&words[1..]))?;
+        Ok((Self { process, _folder: folder }, address))
+    }
+}
+
+/// An Envoy with this connection manager, without a gate.
+async fn envoy(lab: &Lab, bootstrap: Bootstrap, main: Hcm) -> Outcome<Bench> {
+    let upstream = Upstream::start().await?;
+    let bootstrap = clusters(bootstrap, &upstream)
+        .listener(Listener::new("main", main).direction("INBOUND"))
+        .build();
+    let envoy = Envoy::start(&lab.envoy, bootstrap, options()).await?;
+    let main = envoy.address("main").await?;
+    Ok(Bench { upstream, envoy, main, gate: main })
+}
+
+/// An Envoy, and the program beside it that has heard from it.
+async fn beside(
+    lab: &Lab,
+    bootstrap: Bootstrap,
+    gate: &str,
+    main: Hcm,
+) -> Outcome<(Bench, Program)> {
+    let bench = envoy(lab, bootstrap, main).await?;
+    let (program, address) = Program::start(&bench.envoy.admin().to_string(), gate)?;
+    let bench = Bench { gate: address, ..bench };
+    same(&bench.until("count", "envoy").await?, "holding", 0)?;
+    Ok((bench, program))
+}
+
+fn alert() -> Bootstrap {
+    layers(&[]).with("/watchdogs/worker_watchdog/miss_timeout", json!(ALERT))
+}
+
+async fn a_request_holds_until_its_client_has_the_answer(lab: &Lab) -> Outcome {
+    let (bench, _program) = beside(lab, layers(&[]), GATE, main()).await?;
+    holds_a_request(&bench).await
+}
+
+async fn a_websocket_holds_unless_it_is_exempt(lab: &Lab) -> Outcome {
+    for (long_lived, holds) in [("wait", true), ("exempt", false)] {
+        let gate = GATE.replacen('{', &format!(r#"{{"long_lived": "{long_lived}", "#), 1);
+        let (bench, _program) = beside(lab, layers(&[]), &gate, main()).await?;
+        handles_a_websocket(&bench, holds).await?;
+    }
+    Ok(())
+}
+
+async fn a_worker_that_stands_still_at_the_end_of_a_stream_holds(lab: &Lab) -> Outcome {
+    let (bench, _program) = beside(lab, layers(&[]), GATE, stalling(lab)?).await?;
+    outlasts_a_stall(&bench).await
+}
+
+/// A filter whose worker stands still on request.
+fn stalling(lab: &Lab) -> Outcome<Hcm> {
+    let module = test_deaths_module()?;
+    let stalls = lab.stream(r#"{"scope": "outbound"}"#);
+    let stalls = Wasm { module: &module, ..stalls };
+    Ok(routes(Hcm::new("main").filter(stalls.filter())))
+}
+
+async fn outlasts_a_stall(bench: &Bench) -> Outcome {
+    let request = Request::get("/hold/a").header("x-laststream-stall", "3000");
+    let mut client = Client::with_request(bench.main, &request).await?;
+    bench.upstream.wait_held("a", 1, SOON).await?;
+    let hook = bench.hook();
+    bench.until("state", "draining").await?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    let answered = Instant::now();
+    ensure!(!hook.is_finished(), "the hook was let go before the client had its answer");
+    hook.await??.expect(200)?;
+    ensure!(answered.elapsed() < SOON, "a hold without an end");
+    Ok(())
+}
+
+async fn so_it_does_in_each_position(lab: &Lab) -> Outcome {
+    for (callback, _) in POSITIONS.into_iter().filter(|(_, is_behind)| *is_behind) {
+        let (slow, _folder) = slow_filter(lab, callback)?;
+        let main = routes(Hcm::new("main").filter(slow));
+        let gate = GATE.replacen('{', r#"{"begin": {"call": "nothing"}, "#, 1);
+        let (bench, _program) = beside(lab, layers(&[]), &gate, main).await?;
+        let held = no_way_out_before_the_response(&bench, false).await;
+        held.with_context(|| callback.to_owned())?;
+    }
+    Ok(())
+}
+
+/// Envoy is stopped again and again, also between the end of a stream and its last bytes.
+async fn an_envoy_that_was_stopped_holds(lab: &Lab) -> Outcome {
+    for seed in 0..4 {
+        let (bench, _program) = beside(lab, layers(&[]), GATE, main()).await?;
+        let mut client = bench.held("a").await?;
+        let hook = bench.hook();
+        bench.until("state", "draining").await?;
+        bench.upstream.release("a");
+        let envoy = Pid::from_raw(i32::try_from(bench.envoy.pid())?).context("a pid")?;
+        let mut rng = fastrand::Rng::with_seed(seed);
+        sleep(Duration::from_micros(rng.u64(0..3_000))).await;
+        kill_process(envoy, Signal::STOP)?;
+        sleep(Duration::from_millis(rng.u64(1_000..5_000))).await;
+        ensure!(!hook.is_finished(), "the hook was let go by an Envoy that stands still");
+        kill_process(envoy, Signal::CONT)?;
+        client.response("GET").await?.expect(200)?;
+        ensure!(!hook.is_finished(), "the hook was let go before the client had its answer");
+        hook.await??.expect(200)?;
+    }
+    Ok(())
+}
+
+async fn what_is_not_envoy_opens_nothing(lab: &Lab) -> Outcome {
+    let slow = AdminFault::Slow(Duration::from_millis(2_500));
+    let unavailable = AdminFault::Unavailable(Duration::ZERO);
+    for fault in [slow, AdminFault::Empty, AdminFault::Foreign, AdminFault::Half, unavailable] {
+        let trouble = Arc::<Mutex<Option<AdminFault>>>::default();
+        let now = Arc::clone(&trouble);
+        let proxy = AdminProxy::start(move |_, _| {
+            locked(&now).map_or(CallHandling::Forward, CallHandling::Fault)
+        })?;
+        let bench = envoy(lab, layers(&[]), main()).await?;
+        proxy.forward_to(&bench.envoy);
+        let gate = r#"{"quiet_ms": 900, "deadline_ms": 90000, "admin": {"timeout_ms": 200}}"#;
+        let (_program, address) = Program::start(&proxy.address().to_string(), gate)?;
+        let bench = Bench { gate: address, ..bench };
+        bench.until("count", "envoy").await?;
+        *locked(&trouble) = Some(fault);
+        let mut client = bench.held("a").await?;
+        lets_nothing_out(&bench, 6).await.with_context(|| format!("{fault:?}"))?;
+        bench.release("a", &mut client).await?;
+        *locked(&trouble) = None;
+        bench.hook().await??.expect(200)?;
+    }
+    Ok(())
+}
+
+/// A stall is not seen then, and two flushes of statistics take longer than it.
+async fn without_watchdog_statistics_zero_lasts_longer(lab: &Lab) -> Outcome {
+    let kept =
+        ["http", "listener", "wasmcustom.laststream_", "server.concurrency", "server.uptime"];
+    let bootstrap = layers(&[]).stats_matcher(only_stats_with_prefixes(&kept));
+    let bench = envoy(lab, bootstrap, stalling(lab)?).await?;
+    let (program, address) = Program::start(&bench.envoy.admin().to_string(), GATE)?;
+    let bench = Bench { gate: address, ..bench };
+    bench.until("state", "serving").await?;
+    outlasts_a_stall(&bench).await?;
+    let log = program.process.stderr();
+    ensure!(log.contains("does not export server.worker_N.watchdog_miss"), "{log}");
+    Ok(())
+}
+
+async fn a_short_quiet_period_is_refused(lab: &Lab) -> Outcome {
+    let bench = envoy(lab, layers(&[]), main()).await?;
+    let gate = r#"{"quiet_ms": 899}"#;
+    let (mut program, _) = Program::start(&bench.envoy.admin().to_string(), gate)?;
+    let status = program.process.wait(SOON).await?;
+    ensure_eq!(status.code(), Some(2), "exit code");
+    let log = program.process.stderr();
+    ensure!(log.contains("set `quiet_ms` to 900 or more"), "{log}");
+    Ok(())
+}
+
+async fn the_admin_interface_is_a_socket(lab: &Lab) -> Outcome {
+    let bench = envoy(lab, layers(&[]), main()).await?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("admin.sock");
+    let (listener, admin) = (UnixListener::bind(&path)?, bench.envoy.admin());
+    let relay = tokio::spawn(async move {
+        loop {
+            let (mut near, _) = listener.accept().await?;
+            tokio::spawn(async move {
+                let mut far = TcpStream::connect(admin).await?;
+                tokio::io::copy_bidirectional(&mut near, &mut far).await
+            });
+        }
+        #[expect(unreachable_code, reason = "the type of `?`")]
+        io::Result::Ok(())
+    });
+    let (_program, address) = Program::start(&format!("unix:{}", path.display()), GATE)?;
+    let bench = Bench { gate: address, ..bench };
+    bench.until("count", "envoy").await?;
+    holds_a_request(&bench).await?;
+    relay.abort();
+    Ok(())
+}
+
+async fn a_signal_begins_the_drain_and_ends_the_program(lab: &Lab) -> Outcome {
+    let (bench, mut program) = beside(lab, layers(&[]), GATE, main()).await?;
+    let mut client = bench.held("a").await?;
+    program.process.signal(Signal::TERM)?;
+    bench.until("state", "draining").await?;
+    let hook = bench.hook();
+    sleep(Duration::from_secs(2)).await;
+    ensure!(!hook.is_finished(), "the hook was let go with a request in flight");
+    bench.release("a", &mut client).await?;
+    hook.await??.expect(200)?;
+    let status = program.process.wait(SOON).await?;
+    ensure_eq!(status.code(), Some(0), "exit code: {}", program.process.stderr());
+    // Envoy has ended before the program is told to.
+    let (mut bench, mut program) = beside(lab, layers(&[]), GATE, main()).await?;
+    bench.envoy.kill()?;
+    program.process.signal(Signal::TERM)?;
+    ensure_eq!(program.process.wait(PATIENCE).await?.code(), Some(0), "exit code");
+    Ok(())
+}
+
+async fn the_deadline_opens_the_gate_and_a_cancel_closes_it(lab: &Lab) -> Outcome {
+    let gate = r#"{"quiet_ms": 900, "deadline_ms": 3000, "begin": {"call": "fail_health_checks"}}"#;
+    let (bench, _program) = beside(lab, layers(&[]), gate, main()).await?;
+    let mut client = bench.held("a").await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("begin", "done").await?;
+    same(&bench.delete("/drain").await?.expect(200)?.json()?, "state", "serving")?;
+    let answer = bench.hook().await??.expect(200)?.json()?;
+    same(&answer, "state", "expired")?;
+    let metrics = once(bench.gate, &Request::get("/metrics")).await?.expect(200)?.text();
+    ensure!(metrics.contains("\nlaststream_gate_expired_total 1\n"), "{metrics}");
+    bench.release("a", &mut client).await
+}
+
+async fn an_envoy_that_was_started_anew_is_not_drained(lab: &Lab) -> Outcome {
+    let port = free_port()?;
+    let fixed = || layers(&[]).with("/admin/address/socket_address/port_value", json!(port));
+    let (mut bench, _program) = beside(lab, fixed(), GATE, main()).await?;
+    let _client = bench.held("a").await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.envoy.kill()?;
+    let anew = envoy(lab, fixed(), main()).await?;
+    let bench = Bench { gate: bench.gate, ..anew };
+    bench.until("state", "serving").await?;
+    bench.until("count", "envoy").await?;
+    holds_a_request(&bench).await
+}
+
+const QUITS: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000, "finish": "quit"}"#;
+
+async fn what_the_app_has_begun_is_answered_before_the_end(lab: &Lab) -> Outcome {
+    let (mut bench, _program) = beside(lab, alert(), QUITS, main()).await?;
+    let clients = clients(bench.main);
+    sleep(Duration::from_secs(1)).await;
+    bench.post("/drain").await?.expect(202)?;
+    ends_after_all_answers(&mut bench, clients).await
+}
+
+/// An Envoy that the program has started.
+async fn child(lab: &Lab, bootstrap: Bootstrap, gate: &str) -> Outcome<(Bench, TempDir)> {
+    let (upstream, port, folder) = (Upstream::start().await?, free_port()?, tempfile::tempdir()?);
+    let bootstrap = clusters(bootstrap, &upstream)
+        .with("/admin/address/socket_address/port_value", json!(port))
+        .listener(Listener::new("main", main()).direction("INBOUND"))
+        .build();
+    let (mut under, gate) = command(folder.path(), &local(port).to_string(), gate)?;
+    under.push("--".into());
+    let guard = guarded("true");
+    let guard = [guard.get_program()].into_iter().chain(guard.get_args());
+    let words: Vec<String> = guard.map(|word| word.to_string_lossy().into_owned()).collect();
+    under.extend_from_slice(&words[..words.len() - 1]);
+    let envoy = Envoy::start(&lab.envoy, bootstrap, Options { under, ..options() }).await?;
+    let main = envoy.address("main").await?;
+    let bench = Bench { upstream, envoy, main, gate };
+    bench.until("count", "envoy").await?;
+    Ok((bench, folder))
+}
+
+async fn envoy_ends_with_its_parent_after_the_last_answer(lab: &Lab) -> Outcome {
+    let (mut bench, _folder) = child(lab, alert(), QUITS).await?;
+    let clients = clients(bench.main);
+    sleep(Duration::from_secs(4)).await; // the latch was tried meanwhile
+    bench.envoy.terminate()?;
+    ends_after_all_answers(&mut bench, clients).await?;
+    // With the latch, and without one.
+    for bootstrap in [alert(), Bootstrap::new()] {
+        let (mut bench, _folder) = child(lab, bootstrap, GATE).await?;
+        let mut client = bench.held("a").await?;
+        bench.envoy.terminate()?;
+        bench.until("state", "draining").await?;
+        bench.release("a", &mut client).await?;
+        let released = Instant::now();
+        let status = bench.envoy.exited(SOON).await?;
+        ensure_eq!(status.code(), Some(0), "Envoy's exit code");
+        let more = released.elapsed().saturating_sub(Duration::from_millis(900));
+        say(&format!("Envoy has ended {more:?} after the quiet period"));
+    }
+    Ok(())
+}
+
+async fn the_deadline_and_a_second_signal_end_envoy(lab: &Lab) -> Outcome {
+    let (mut bench, _folder) =
+        child(lab, alert(), r#"{"quiet_ms": 300, "deadline_ms": 2000}"#).await?;
+    let _client = bench.held("a").await?;
+    bench.envoy.terminate()?;
+    let status = bench.envoy.exited(SOON).await?;
+    ensure_eq!(status.code(), Some(0), "Envoy's exit code at SIGTERM: {}", bench.envoy.tail());
+    let (mut bench, _folder) = child(lab, alert(), GATE).await?;
+    let _client = bench.held("a").await?;
+    bench.envoy.terminate()?;
+    bench.until("holding", 1).await?;
+    bench.envoy.terminate()?;
+    let began = Instant::now();
+    bench.envoy.exited(SOON).await?;
+    ensure!(began.elapsed() < Duration::from_secs(5), "the second signal was held");
+    Ok(())
+}
