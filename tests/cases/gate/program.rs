@@ -296,6 +296,10 @@ async fn an_envoy_that_was_started_anew_is_not_drained(lab: &Lab) -> Outcome {
     let (mut bench, _program) = beside(lab, fixed(), GATE, main()).await?;
     let _client = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;
+    for _ in 0..100 {
+        bench.envoy.admin_get("/ready").await?;
+    }
+    bench.until("holding", 1).await?;
     bench.envoy.kill()?;
     let anew = envoy(lab, fixed(), main()).await?;
     let bench = Bench { gate: bench.gate, ..anew };

@@ -23,7 +23,8 @@ const OF_WORKERS: &str = "server%5C.%28concurrency%7Cuptime%7Cworker_%5B0-9%5D%2
 /// The part of a query that it takes the place of.
 const OF_SERVER: &str = "server%5C.concurrency";
 /// The program's own query.
-const QUERY: &str = "/stats?filter=%5Eserver%5C.concurrency$";
+const QUERY: &str =
+    "/stats?filter=%5E%28server%5C.concurrency%7Chttp%5C.admin%5C.downstream_rq_total%29$";
 /// The calls that close and open the latch.
 const REFUSE: &str = "/runtime_modify?laststream.latch=100";
 const LET_PASS: &str = "/runtime_modify?laststream.latch=0";

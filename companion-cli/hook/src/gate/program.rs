@@ -258,20 +258,16 @@ impl<'p> Program<'p> {
         if let (CallKind::OpenLatch, Ok(Answer { status, .. })) = (call.kind, &answer) {
             self.ending.has_latch = *status == 200;
         }
-        let mut is_back = false;
         if matches!(call.kind, CallKind::Statistics { .. }) {
             let since = self.native.absent_since.get();
             let is_absent = answer == Err(CallError::NotSent);
-            is_back = since.is_some() && !is_absent;
             self.native.absent_since.set(is_absent.then(|| since.unwrap_or(now)));
         }
         if let Ok(Answer { status: 200, body }) = &answer {
             match call.kind {
                 CallKind::Statistics { used_only } => {
                     let text = String::from_utf8_lossy(body);
-                    if is_back && self.workers.have_answered()
-                        || !self.add(&Sample::parse(call.began, now, &text, used_only))
-                    {
+                    if !self.add(&Sample::parse(call.began, now, &text, used_only)) {
                         return self.begin_anew();
                     }
                 }

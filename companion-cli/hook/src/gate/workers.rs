@@ -84,17 +84,20 @@ pub(super) struct Sample {
     used_only: bool,
     /// Seconds, from the last flush of statistics.
     uptime: Option<u64>,
+    /// Requests to the admin interface, of which this is the last.
+    asked: Option<u64>,
 }
 
 impl Sample {
     pub(super) fn parse(began: Moment, ended: Moment, body: &str, used_only: bool) -> Self {
-        let (mut workers, mut names, mut uptime) = (None, 0, None);
+        let (mut workers, mut names, mut uptime, mut asked) = (None, 0, None, None);
         let mut misses = Misses::default();
         for (name, value) in body.lines().filter_map(|line| line.rsplit_once(": ")) {
             let Ok(value) = value.trim_ascii().parse::<u64>() else { continue };
             match name {
                 "server.concurrency" => workers = Some(value),
                 "server.uptime" => uptime = Some(value),
+                "http.admin.downstream_rq_total" => asked = Some(value),
                 _ if name.starts_with("server.worker_") => {
                     names += 1;
                     misses.all += value;
@@ -105,7 +108,7 @@ impl Sample {
         }
         let is_whole = workers.is_some_and(|workers| workers > 0 && names == 2 * workers);
         let misses = (is_whole || used_only).then_some(misses);
-        Self { began, ended, misses, used_only, uptime }
+        Self { began, ended, misses, used_only, uptime, asked }
     }
 
     /// Whether it comes from another process than the earlier one.
@@ -114,6 +117,8 @@ impl Sample {
             now.zip(then).is_some_and(|(now, then)| now < then)
         };
         is_less(self.uptime, earlier.uptime)
+            // Two answers may have overtaken each other, so a little less is the same.
+            || is_less(self.asked.map(|asked| asked * 2 + 8), earlier.asked)
             || is_less(self.misses.map(|own| own.all), earlier.misses.map(|own| own.all))
     }
 }
@@ -171,10 +176,6 @@ impl Workers {
 
     pub(super) fn awaits_reply(&self) -> bool {
         !self.asked.is_empty()
-    }
-
-    pub(super) fn have_answered(&self) -> bool {
-        self.last.is_some()
     }
 
     /// How long an answer usually takes.
@@ -417,6 +418,11 @@ mod tests {
         let mut workers = workers();
         assert_eq!(workers.add(sample(1_000, 1, 50)), Some(0));
         assert_eq!(workers.add(sample(2_000, 1, 0)), None);
+        let asked = |at: u64, asked: u64| Sample { asked: Some(asked), ..sample(at, 1, 50) };
+        for (at, total, replies) in [(3_000, 90, Some(0)), (4_000, 88, Some(0)), (5_000, 20, None)]
+        {
+            assert_eq!(workers.add(asked(at, total)), replies, "at {at}");
+        }
     }
 
     #[test]
