@@ -17,7 +17,8 @@ pub(crate) fn run(arguments: Arguments) -> Exit {
     laststream_hook::run(conduct, |printer| run_command(arguments, printer))
 }
 
-/// `exec` and `gate` have their own handlers; `guarded` becomes another program, which would lose the handlers.
+/// `exec` and `gate` have their own handlers; `guarded` becomes another program, which would lose
+/// the handlers.
 /// Other commands with their own handlers call `leave_signals` when these are in place.
 fn ends_at_signals(command: &Command) -> bool {
     !matches!(command, Command::Exec(_) | Command::Gate(_) | Command::Guarded(_))

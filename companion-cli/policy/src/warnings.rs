@@ -79,9 +79,9 @@ const NO_GATE: &str = "drain: there is no gate (`gate: {enabled: false}`), so a 
     waits for no request; these times only keep Envoy from cutting requests when a listener is \
     replaced. Take them out, or the line about the gate";
 
-const NO_FILE: &str = "drain: there is no gate, because the module is no file in the waypoint, so a \
-    pod that stops waits for no request; these times only keep Envoy from cutting requests when a \
-    listener is replaced. Take them out, or write `delivery: image_volume`";
+const NO_FILE: &str = "drain: there is no gate, because the module is no file in the waypoint, \
+    so a pod that stops waits for no request; these times only keep Envoy from cutting requests \
+    when a listener is replaced. Take them out, or write `delivery: image_volume`";
 
 const WIDE: &str = "is wider than any load balancer's own addresses, so nodes and pods are in it. \
     With `externalTrafficPolicy: Cluster` every client that goes around the load balancer comes \

@@ -46,7 +46,8 @@ impl Child {
         Self::spawn(command, |_| {})
     }
 
-    /// Starts the command in a process group of its own, which signals of the terminal do not reach.
+    /// Starts the command in a process group of its own, which signals of the terminal do not
+    /// reach.
     pub(crate) fn start_apart(command: &[OsString]) -> Result<Self, NotStarted> {
         Self::spawn(command, |command| {
             command.process_group(0);

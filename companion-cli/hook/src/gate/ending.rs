@@ -37,8 +37,8 @@ enum Stage {
     /// A signal has asked for the drain.
     Asked,
     Draining,
-    /// The gate is open since then; whether its drain reached zero, and when the gate is to be asked
-    /// for the last call, unless it is being asked.
+    /// The gate is open since then; whether its drain reached zero, and when the gate is to be
+    /// asked for the last call, unless it is being asked.
     Open {
         since: Moment,
         is_drained: bool,
@@ -80,7 +80,8 @@ impl Ending {
         }
     }
 
-    /// The first signal that asks for the end begins the drain, and the next one ends Envoy at once.
+    /// The first signal that asks for the end begins the drain, and the next one ends Envoy at
+    /// once.
     pub(super) fn signal(&mut self, signal: Signal) {
         let asks_for_end = matches!(signal, Signal::TERM | Signal::INT);
         match &self.child {

@@ -18,8 +18,8 @@ use super::native::{CONFIGURATION, CallKind, Native};
 use super::workers::{Sample, Watchdog, Workers};
 use crate::Exit;
 
-/// How long the gate waits for Envoy's first answer before it begins its work. Without that it would
-/// tell an Envoy that is still starting to let requests pass, and find that it cannot.
+/// How long the gate waits for Envoy's first answer before it begins its work. Without that it
+/// would tell an Envoy that is still starting to let requests pass, and find that it cannot.
 const START: Millis = Millis(3_000);
 /// The longest pause between two looks at what is due.
 const PAUSE: Millis = Millis(1_000);

@@ -12,7 +12,8 @@
 //! - After a mega miss, and where the watchdog's statistics are missing: Envoy has flushed its
 //!   statistics twice, which it does only once every worker has taken part.
 //!
-//! What is not proven is not replied to, and the drain's protocol takes it as a worker that is late.
+//! What is not proven is not replied to, and the drain's protocol takes it as a worker that is
+//! late.
 
 use laststream_drain::state::{Millis, Moment};
 use serde_json::Value;

@@ -170,8 +170,8 @@ impl Definitions {
         Self(definitions)
     }
 
-    /// Without a release of the group's project, or with one newer than the table, the newest schema
-    /// is used; with one older than the table, the oldest.
+    /// Without a release of the group's project, or with one newer than the table, the newest
+    /// schema is used; with one older than the table, the oldest.
     pub(super) fn find(
         &self,
         (group, version): (&str, &str),
