@@ -1,7 +1,7 @@
 //! N1: the experiment of `laststream demo`: a request of 10 s or longer, its pod deleted after 1 s;
 //! with nothing, with Istio's own means, with the rendered hook, and with a gate that needs none.
 
-use super::lane::{Lane, OUTLASTS_ALL, Seen, long_grace, side_by_side, task};
+use super::lane::{Lane, Meanwhile, OUTLASTS_ALL, Seen, long_grace, side_by_side, task};
 use super::workload::{
     AGENT, HOOK, Proxy, SIDECAR, Workload, by_envoy, routes, sidecars, tcp_route, with_tcp,
 };
@@ -60,6 +60,7 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
         (KEPT, "gateway-agent"),
         (KEPT, "idle-agent"),
         (KEPT, "envoy-agent"),
+        (KEPT, "reload-agent"),
     ] {
         objects.extend(routes(namespace, gateway, &[("kept.test", "backend.default")]));
     }
@@ -116,6 +117,9 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
     let mut tcp = lane(what, KEPT, "tcp-agent", Gateway, None);
     tcp.workload.more = with_tcp();
     (tcp.idle_connection, tcp.over_tcp) = (false, true);
+    let what = "a gateway whose module is configured anew in the drain, no hook";
+    let mut reload = lane(what, KEPT, "reload-agent", Gateway, None);
+    reload.meanwhile = Meanwhile::Reload;
     vec![
         lost(lane("a classic sidecar, nothing", BARE, "classic", Classic, Some("c.bare"))),
         lane("a classic sidecar, the rendered hook", KEPT, "classic", Classic, Some("c.kept")),
@@ -143,6 +147,7 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
             Some("e.kept"),
         ),
         tcp,
+        reload,
     ]
 }
 
@@ -169,6 +174,7 @@ fn judge(seen: &[Seen]) -> Outcome {
         gateway_by_envoy,
         classic_by_envoy,
         tcp,
+        reload,
     ] = seen
     else {
         bail!("{} lanes", seen.len())
@@ -178,7 +184,9 @@ fn judge(seen: &[Seen]) -> Outcome {
     for kept in [classic_kept, native_kept, gateway_kept] {
         kept.expect_kept()?;
     }
-    for kept in [classic_agent, gateway_agent, idle, gateway_by_envoy, classic_by_envoy, tcp] {
+    let kept_by_agent =
+        [classic_agent, gateway_agent, idle, gateway_by_envoy, classic_by_envoy, tcp, reload];
+    for kept in kept_by_agent {
         kept.expect_kept()?;
         kept.expect(kept.exit == Some(0), "the agent ends after Envoy")?;
     }

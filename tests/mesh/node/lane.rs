@@ -56,6 +56,8 @@ pub(crate) enum Meanwhile {
     SecondDelete,
     /// kubelet is killed, and started again 2 s later.
     KubeletRestart,
+    /// The configuration of the module changes.
+    Reload,
 }
 
 /// The observations. Times count from the deletion.
@@ -174,7 +176,7 @@ impl Lane {
         let namespace = self.workload.namespace;
         let log = follow(world, namespace, &pod.name);
         let deleted = workload::delete(world, namespace, &pod.name, &[]).await?;
-        self.meanwhile.happen(world, namespace, &pod.name).await?;
+        self.meanwhile.happen(world, &self.workload, &pod.name).await?;
         let request = end(request, self.request - BEFORE);
         let (answer, at) = request.await?;
         let status = self.gate_status(world, &pod).await;
@@ -193,9 +195,10 @@ impl Lane {
 }
 
 impl Meanwhile {
-    async fn happen(self, world: &World, namespace: &str, pod: &str) -> Outcome {
+    async fn happen(self, world: &World, workload: &Workload<'_>, pod: &str) -> Outcome {
+        let namespace = workload.namespace;
         if self != Self::Nothing {
-            draining(world, namespace, pod).await?;
+            status_is(world, namespace, pod, "state", "draining").await?;
         }
         match self {
             Self::Nothing => Ok(()),
@@ -207,16 +210,28 @@ impl Meanwhile {
                 tokio::time::sleep(Duration::from_secs(2)).await;
                 world.machine.start_kubelet().await
             }
+            Self::Reload => {
+                workload.reconfigure(world, "2s").await?;
+                status_is(world, namespace, pod, "quiet_needed_ms", 2_000).await?;
+                status_is(world, namespace, pod, "state", "draining").await
+            }
         }
     }
 }
 
-/// Waits until the pod's gate drains, in kubelet's hook.
-async fn draining(world: &World, namespace: &str, pod: &str) -> Outcome {
-    wait_for(PATIENCE, "the drain", async || {
+/// Waits until a field of the status of the pod's gate has this value.
+async fn status_is(
+    world: &World,
+    namespace: &str,
+    pod: &str,
+    field: &str,
+    expected: impl Into<Value>,
+) -> Outcome {
+    let expected = expected.into();
+    wait_for(PATIENCE, &format!("{field} to be {expected}"), async || {
         let said = world.exec(namespace, pod, &[LASTSTREAM, "status", "-o", "json"]).await?;
         let status = said.expect(0)?.json()?;
-        ensure_eq!(status["state"], "draining", "{status}");
+        ensure_eq!(status[field], expected, "{status}");
         Ok(())
     })
     .await

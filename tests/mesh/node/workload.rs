@@ -241,6 +241,14 @@ impl Workload<'_> {
         world.cluster.apply_all(&[deployment, self.service()]).await
     }
 
+    /// Applies the EnvoyFilter with another quiet period.
+    pub(crate) async fn reconfigure(&self, world: &World, quiet: &str) -> Outcome {
+        let mut drain = self.drain.clone().context("no gate")?;
+        drain["quiet"] = json!(quiet);
+        let filter = world.render(&["envoyfilter"], &self.policy(&drain))?;
+        world.cluster.apply(&filter).await.map(drop)
+    }
+
     /// Runs `laststream lint` on the same files.
     pub(crate) async fn lint(&self, world: &World) -> Outcome<CommandOutput> {
         let (filter, deployment) = self.files(world).await?;
