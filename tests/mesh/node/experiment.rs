@@ -1,10 +1,8 @@
 //! N1: the experiment of `laststream demo`: a request of 10 s or longer, its pod deleted after 1 s;
 //! with nothing, with Istio's own means, with the rendered hook, and with a gate that needs none.
 
-use super::lane::{Lane, Meanwhile, OUTLASTS_ALL, Seen, long_grace, side_by_side, task};
-use super::workload::{
-    AGENT, HOOK, Proxy, SIDECAR, Workload, by_envoy, routes, sidecars, tcp_route, with_tcp,
-};
+use super::lane::{Lane, OUTLASTS_ALL, Seen, long_grace, side_by_side, task};
+use super::workload::{AGENT, HOOK, Proxy, SIDECAR, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -13,10 +11,6 @@ const REQUEST: Duration = Duration::from_secs(10);
 /// The grace period of the pod that ends only when it is over. With 40 s its idle connection was
 /// once gone before.
 const SHORT_GRACE: u32 = 30;
-
-/// The time that an agent waits, and the grace period of its pod.
-const DRAIN: Duration = Duration::from_secs(30);
-const LONG_GRACE: u32 = 60;
 
 /// The namespaces without laststream and with the rendered hook.
 const BARE: &str = "bare";
@@ -49,22 +43,17 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
         ("c.kept", "classic.kept"),
         ("n.kept", "native.kept"),
         ("a.kept", "classic-agent.kept"),
-        ("e.kept", "envoy-classic-agent.kept"),
     ];
     let mut objects = routes(BARE, "front", &hosts);
     for (namespace, gateway) in [
         (BARE, "gateway"),
         (BARE, "zero"),
-        (BARE, "long"),
         (KEPT, "gateway"),
         (KEPT, "gateway-agent"),
         (KEPT, "idle-agent"),
-        (KEPT, "envoy-agent"),
-        (KEPT, "reload-agent"),
     ] {
         objects.extend(routes(namespace, gateway, &[("kept.test", "backend.default")]));
     }
-    objects.extend(tcp_route(KEPT, "tcp-agent", "backend.default"));
     world.cluster.apply_all(&objects).await?;
     Ok(front.pod(world).await?.listener())
 }
@@ -80,7 +69,6 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
                     proxy,
                     drain: (namespace == KEPT).then(long_grace),
                     starts: if name.ends_with(AGENT) { AGENT } else { HOOK },
-                    more: if name.starts_with("envoy") { by_envoy() } else { json!({}) },
                     ..Workload::app(namespace, name)
                 },
                 request: REQUEST,
@@ -100,11 +88,6 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
             }
         }"#
     });
-    let what = "a gateway with terminationDrainDuration: 30s";
-    let mut long = lane(what, BARE, "long", Gateway, None);
-    long.workload.grace = LONG_GRACE;
-    long.workload.annotations =
-        json!({ "proxy.istio.io/config": r#"{ "terminationDrainDuration": "30s" }"# });
     let what = "a classic sidecar, no hook, it also waits for the app";
     let mut classic = lane(what, KEPT, "classic-agent", Classic, Some("a.kept"));
     let mut drain = long_grace();
@@ -113,13 +96,6 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
     let what = "a gateway whose last request ends at the deletion, no hook";
     let mut idle = lane(what, KEPT, "idle-agent", Gateway, None);
     idle.request = Duration::from_secs(1);
-    let what = "a TCP connection through a gateway, no hook";
-    let mut tcp = lane(what, KEPT, "tcp-agent", Gateway, None);
-    tcp.workload.more = with_tcp();
-    (tcp.idle_connection, tcp.over_tcp) = (false, true);
-    let what = "a gateway whose module is configured anew in the drain, no hook";
-    let mut reload = lane(what, KEPT, "reload-agent", Gateway, None);
-    reload.meanwhile = Meanwhile::Reload;
     vec![
         lost(lane("a classic sidecar, nothing", BARE, "classic", Classic, Some("c.bare"))),
         lane("a classic sidecar, the rendered hook", KEPT, "classic", Classic, Some("c.kept")),
@@ -134,20 +110,9 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
             None,
         ),
         zero,
-        long,
         classic,
         lane("a gateway with an idle connection, no hook", KEPT, "gateway-agent", Gateway, None),
         idle,
-        lane("a gateway, no hook, counted by Envoy", KEPT, "envoy-agent", Gateway, None),
-        lane(
-            "a classic sidecar, no hook, counted by Envoy",
-            KEPT,
-            "envoy-classic-agent",
-            Classic,
-            Some("e.kept"),
-        ),
-        tcp,
-        reload,
     ]
 }
 
@@ -167,14 +132,9 @@ fn judge(seen: &[Seen]) -> Outcome {
         gateway,
         gateway_kept,
         zero,
-        long,
         classic_agent,
         gateway_agent,
         idle,
-        gateway_by_envoy,
-        classic_by_envoy,
-        tcp,
-        reload,
     ] = seen
     else {
         bail!("{} lanes", seen.len())
@@ -184,9 +144,7 @@ fn judge(seen: &[Seen]) -> Outcome {
     for kept in [classic_kept, native_kept, gateway_kept] {
         kept.expect_kept()?;
     }
-    let kept_by_agent =
-        [classic_agent, gateway_agent, idle, gateway_by_envoy, classic_by_envoy, tcp, reload];
-    for kept in kept_by_agent {
+    for kept in [classic_agent, gateway_agent, idle] {
         kept.expect_kept()?;
         kept.expect(kept.exit == Some(0), "the agent ends after Envoy")?;
     }
@@ -195,8 +153,6 @@ fn judge(seen: &[Seen]) -> Outcome {
     // machine it once ended too early.
     let app_has_ended = native.answered >= APP_HAS_ENDED;
     native.expect(app_has_ended, "kubelet keeps a native sidecar for its app")?;
-    long.expect(!long.is_lost(), "the agent waits for longer than the request")?;
-    long.expect(long.gone >= DRAIN, "and for all of that time")?;
     zero.expect(!zero.is_lost(), "EXIT_ON_ZERO waits")?;
     let is_held = zero.gone >= Duration::from_secs(SHORT_GRACE.into());
     zero.expect(is_held, "an idle connection holds EXIT_ON_ZERO for the grace period")

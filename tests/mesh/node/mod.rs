@@ -8,6 +8,7 @@ mod dead_proxy;
 mod experiment;
 mod fleet;
 mod gateway_api;
+mod hookless;
 mod hooks;
 mod image;
 pub(crate) mod inside;
@@ -71,6 +72,7 @@ fn cases() -> Vec<Case> {
         case!("n8_streaming_profile", streaming::case),
         case!("n9_a_proxy_that_ends_in_a_drain", dead_proxy::case),
         case!("n10_a_container_with_a_cpu_limit", cpu_limit::case),
+        case!("n11_gates_without_a_hook", hookless::case),
         case!("p2_deletion_cost", scaling::deletion_cost),
         case!("v1_image_volumes_without_a_registry", volumes::case),
     ]
