@@ -1,6 +1,6 @@
 //! N11: N1 for gates that need no stop hook and count in other ways, or whose module is configured
-//! anew; beside the longest wait that Istio's agent has by itself. It runs alone: N1 has pods enough
-//! for one machine.
+//! anew; beside the longest wait that Istio's agent has by itself. It runs alone: N1 has pods
+//! enough for one machine.
 
 use super::lane::{Lane, Meanwhile, long_grace, side_by_side, task};
 use super::workload::{AGENT, Proxy, Workload, by_envoy, routes, sidecars, tcp_route, with_tcp};
