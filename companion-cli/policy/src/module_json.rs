@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use laststream_filter::config::wire::{self, Scope};
+use laststream_filter::gate::access::SECRET_KEY;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -10,9 +11,6 @@ use crate::check::end::kinds;
 use crate::file::{Begin, End, EndKind, Notify, RetryAfter, Starts};
 use crate::policy::Policy;
 use laststream_base::time_span::TimeSpan;
-
-/// The filter state key of the gate's secret.
-pub const SECRET_KEY: &str = "laststream.gate_secret";
 
 /// The filter state key from which the module takes the text that a listing shows of a request.
 pub const REQUEST_KEY: &str = "laststream.request";

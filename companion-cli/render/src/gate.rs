@@ -1,7 +1,7 @@
 //! The gate's listener, and the filters in front of the gate, which write the connection's address
 //! and the secret into filter state.
 
-use laststream_filter::gate::access::ADDRESS_KEY;
+use laststream_filter::gate::access::{ADDRESS_KEY, SECRET_KEY};
 use laststream_filter::gate::grace::GRACE_KEY;
 
 use super::parts::{FILTER_STATE_TYPE, HCM, HCM_TYPE, address, early_mutations, router, typed};
@@ -9,7 +9,6 @@ use super::tcp;
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map};
 use laststream_policy::file::GateSecret;
-use laststream_policy::module_json::SECRET_KEY;
 use laststream_policy::{KUBELET, Policy};
 
 /// The time beyond the gate's deadline after which Envoy ends a request that is held; the gate

@@ -22,6 +22,9 @@ const SECRET_HEADER: &str = "x-laststream-secret";
 /// filter writes this key, so that the hooks of gates from earlier manifests keep working.
 pub const ADDRESS_KEY: &str = "laststream.gate_address";
 
+/// The filter state key of the gate's secret, in rendered configurations.
+pub const SECRET_KEY: &str = "laststream.gate_secret";
+
 /// The conditions under which the gate accepts a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Access<'a> {

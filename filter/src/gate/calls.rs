@@ -7,9 +7,10 @@ use laststream_drain::timing::AGENT_PATIENCE;
 use super::policy::Policy;
 use crate::host::Control;
 
-/// The calls that make routes refuse new requests, and let them pass, by [`super::LATCH`].
-const REFUSE: &str = "/runtime_modify?laststream.latch=100";
-const LET_PASS: &str = "/runtime_modify?laststream.latch=0";
+/// The call that makes routes refuse new requests, by [`super::LATCH`].
+pub const REFUSE: &str = "/runtime_modify?laststream.latch=100";
+/// The call that lets them pass.
+pub const LET_PASS: &str = "/runtime_modify?laststream.latch=0";
 
 /// The cluster, method, path and time limit of a call; none if the configuration has none.
 fn target<'t>(

@@ -37,6 +37,7 @@ mod streams;
 /// is the only one.
 pub const LATCH: &str = "laststream.latch";
 
+pub use calls::{LET_PASS, REFUSE};
 pub use laststream_drain::state::{CountState, Phase, StreamKind};
 pub use laststream_drain::timing;
 pub(crate) use shell::Gate;

@@ -10,7 +10,7 @@ use laststream_filter::metrics;
 use strum::VariantArray as _;
 
 use super::bench::{Bench, same};
-use crate::cases::stage::hcm;
+use crate::cases::stage::{hcm, routes};
 use crate::lab::{Lab, cases};
 use kit::fake_server::{Answer, FakeServer};
 use kit::openapi::{Document, members};
@@ -34,6 +34,7 @@ async fn matches_its_openapi_description(lab: &Lab) -> Outcome {
     shows_ends(&asking, lab).await?;
     wants_its_secret(&asking, lab).await?;
     passes_on_the_status_of_the_admin_interface(&asking, lab).await?;
+    lists_requests_by_cluster(&asking, lab).await?;
     asking.has_seen_all()
 }
 
@@ -136,6 +137,20 @@ async fn passes_on_the_status_of_the_admin_interface(asking: &Asking, lab: &Lab)
         );
         asking.ask(bench, "POST /drain_listeners", status).await?;
         asking.ask(bench, "POST /quitquitquit", status).await?;
+    }
+    Ok(())
+}
+
+/// Where Envoy alone counts.
+async fn lists_requests_by_cluster(asking: &Asking, lab: &Lab) -> Outcome {
+    for (cluster, status) in [("prometheus_stats", 200), ("nowhere", 502)] {
+        let gate = format!(r#"{{"count": "envoy", "admin": {{"cluster": "{cluster}"}}}}"#);
+        let bench = &Bench::with(lab, &gate, routes(Hcm::new("main"))).await?;
+        let mut client = bench.held("a").await?;
+        let listing = asking.ask(bench, "GET /streams", status).await?.json()?;
+        let is_listed = listing["clusters"][0]["cluster"] == "app";
+        ensure_eq!(is_listed, status == 200, "{listing}");
+        bench.release("a", &mut client).await?;
     }
     Ok(())
 }

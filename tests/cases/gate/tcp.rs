@@ -1,4 +1,4 @@
-//! TCP connections that hold a drain: Envoy counts them, whoever counts streams.
+//! TCP connections that hold a drain: Envoy counts them, beside either count of streams.
 
 use tokio::time::{Instant, sleep};
 

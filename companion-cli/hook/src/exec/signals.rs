@@ -39,7 +39,7 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// The signal, whoever sent it.
+    /// The signal, from a process or from the terminal.
     pub(crate) fn signal(&self) -> Option<Signal> {
         match self {
             Self::Child => None,

@@ -7,13 +7,12 @@ use laststream_base::foreign;
 use laststream_base::secret::Secret;
 use laststream_filter::config;
 use laststream_filter::config::wire::{Finish, Gate, GateCount, ISTIOS_AGENT, Role};
+use laststream_filter::gate::access::SECRET_KEY;
 
 use super::admin::Target;
 
 /// The size limit of the file.
 const LONGEST: u64 = 1 << 20;
-/// The filter state that has the secret, if the configuration does not name one.
-const SECRET_KEY: &str = "laststream.gate_secret";
 
 /// A checked configuration.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use laststream_drain::state::{FROM_UPSTREAM, Moment};
+use laststream_filter::gate::{LET_PASS, REFUSE};
 use laststream_filter::host::{Control, Host, Kind, Level, Metric};
 
 use super::admin::{self, Answer, CallError, Target};
@@ -25,9 +26,6 @@ const OF_SERVER: &str = "server%5C.concurrency";
 /// The program's own query.
 const QUERY: &str =
     "/stats?filter=%5E%28server%5C.concurrency%7Chttp%5C.admin%5C.downstream_rq_total%29$";
-/// The calls that close and open the latch.
-const REFUSE: &str = "/runtime_modify?laststream.latch=100";
-const LET_PASS: &str = "/runtime_modify?laststream.latch=0";
 
 /// What the program does with the answer to a call, before the gate gets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +115,7 @@ impl<'p> Native<'p> {
         }
     }
 
-    /// Forgets the drain, and whoever was to answer. Metrics go on.
+    /// Forgets the drain, and the calls that were to be answered. Metrics go on.
     pub(super) fn forget(&self) {
         self.shared.borrow_mut().clear();
         self.queues.borrow_mut().clear();
