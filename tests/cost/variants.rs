@@ -74,6 +74,7 @@ pub(crate) const PORT_CHANGED_COMPOSITE: &str = "port-changed-composite";
 pub(crate) const ALB_CHANGED_COMPOSITE: &str = "alb-changed-composite";
 pub(crate) const GATE_NO_FILTER: &str = "gate-no-filter";
 pub(crate) const GATE_COUNTING: &str = "gate-counting";
+pub(crate) const GATE_BY_ENVOY: &str = "gate-by-envoy";
 
 const DEFAULT: &str = "{}";
 /// One header of the load balancer decides.
@@ -119,7 +120,7 @@ const ALB_UNCHANGED: Variant = Variant {
     ..BY_ALB
 };
 
-const ALL: [Variant; 19] = [
+const ALL: [Variant; 20] = [
     Variant { name: NO_FILTER, title: "no filter", chain: Chain::Empty, ..PLAIN },
     Variant {
         name: LUA_PORT,
@@ -172,6 +173,13 @@ const ALL: [Variant; 19] = [
         ..PLAIN
     },
     Variant { name: GATE_COUNTING, title: "counting only, gate idle", beside_gate: true, ..PLAIN },
+    Variant {
+        name: GATE_BY_ENVOY,
+        title: "counting by Envoy, gate idle",
+        policy: BY_ENVOY,
+        beside_gate: true,
+        ..PLAIN
+    },
 ];
 
 /// The variants that the words select: a word is a variant's name, or else a part of names. Their

@@ -105,6 +105,9 @@ pub(crate) struct Stats {
     pub(crate) connections: Option<u64>,
     /// TCP connections ever begun.
     pub(crate) connections_total: Option<u64>,
+    /// Whether Envoy exports the number of connections of the gate's own listener, which has the
+    /// same filter: then it exports that of the others, too, as far as there are any.
+    pub(crate) shows_connections: bool,
     /// Whether each direction is known to have connection managers of its own.
     pub(crate) splits_directions: bool,
     /// Listeners and filter chains that were replaced and still have connections; the filter may
@@ -120,11 +123,14 @@ impl Stats {
     pub(crate) fn read(text: &str, policy: &Policy, unwritten: Self) -> Option<Self> {
         let mut stats = unwritten;
         let mut is_whole = false;
-        for (name, value) in text.lines().filter_map(|line| line.rsplit_once(':')) {
+        for (name, value) in lines(text) {
             if let Ok(value) = value.trim_ascii().parse() {
                 is_whole |= MARKS.contains(&name);
                 stats.add(name, value, policy);
             }
+        }
+        if policy.counts_tcp && unwritten == Self::default() {
+            stats.add_managers_that_are_missing(text, policy);
         }
         is_whole.then_some(stats)
     }
@@ -144,6 +150,7 @@ impl Stats {
             upgrades: zero(self.upgrades),
             connections: zero(self.connections),
             connections_total: zero(self.connections_total),
+            shows_connections: self.shows_connections,
             splits_directions: self.splits_directions,
             draining: zero(self.draining),
             workers: self.workers,
@@ -166,7 +173,24 @@ impl Stats {
         if self.http3 != Some(0) && self.buffered == Some(0) {
             self.buffered = None;
         }
+        // Without the total, a connection could begin and end between two answers.
+        self.connections = match self.connections {
+            None => self.shows_connections.then_some(0),
+            connections => connections.filter(|_| self.connections_total.is_some()),
+        };
         self
+    }
+
+    /// A proxy of TCP alone has no connection manager but those of the proxy itself, and so no
+    /// requests, as far as Envoy exports that of those.
+    fn add_managers_that_are_missing(&mut self, text: &str, policy: &Policy) {
+        let of_managers = || lines(text).filter_map(|(name, _)| of_manager(name));
+        let is_own = |(prefix, _)| matches!(place(policy, prefix), (Place::Own, _));
+        if of_managers().all(is_own) {
+            for (_, what) in of_managers() {
+                self.add_of_manager(Place::Here, what, 0);
+            }
+        }
     }
 
     /// A response that has ended may still wait in the tunnel around its connection, where only the
@@ -190,16 +214,9 @@ impl Stats {
                 add_to(&mut self.draining, value)
             }
             _ => {
-                if let Some((prefix, what)) =
-                    name.strip_prefix("http.").and_then(|name| name.rsplit_once('.'))
-                {
+                if let Some((prefix, what)) = of_manager(name) {
                     let (place, tells_direction) = place(policy, prefix);
                     self.splits_directions |= tells_direction;
-                    // A proxy of TCP alone has no other manager: it has no requests, then.
-                    let (place, value) = match place {
-                        Place::Own if policy.counts_tcp => (Place::Here, 0),
-                        place => (place, value),
-                    };
                     self.add_of_manager(place, what, value);
                 } else if policy.counts_tcp {
                     self.add_of_tcp(name, value);
@@ -208,15 +225,13 @@ impl Stats {
         }
     }
 
-    /// The gate's own listener has the filter `connection_limit`, too: without its gauge Envoy does
-    /// not export that of the others, and without theirs there are none.
     fn add_of_tcp(&mut self, name: &str, value: u64) {
         match name.rsplit_once('.') {
             Some(("connection_limit.laststream", "active_connections")) => {
                 add_to(&mut self.connections, value);
             }
             Some(("connection_limit.laststream_gate", "active_connections")) => {
-                add_to(&mut self.connections, 0);
+                self.shows_connections = true;
             }
             Some((prefix, "downstream_cx_total")) if prefix.starts_with("tcp.") => {
                 add_to(&mut self.connections_total, value);
@@ -243,6 +258,15 @@ impl Stats {
         };
         add_to(sum, value);
     }
+}
+
+fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| line.rsplit_once(':'))
+}
+
+/// The prefix of a connection manager, and what its statistic is.
+fn of_manager(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix("http.")?.rsplit_once('.')
 }
 
 fn add_to(sum: &mut Option<u64>, value: u64) {
@@ -402,6 +426,8 @@ http.a.downstream_rq_time: P0(1,2)
             (stats.connections, stats.connections_total, stats.buffered)
         };
         assert_eq!(read(&[own, others].concat(), true), (Some(2), Some(5), Some(7)));
+        let active = others.lines().next().expect("the gauge");
+        assert_eq!(read(active, true), (None, None, None), "Envoy does not export their total");
         assert_eq!(read(own, true), (Some(0), None, None), "no listener has the filter now");
         assert_eq!(read(others, false), (None, None, Some(0)), "they do not hold");
         let tcp = Policy { counts_tcp: true, ..policy(&[Scope::Gateway], &["laststream"], &[]) };
@@ -409,6 +435,8 @@ http.a.downstream_rq_time: P0(1,2)
             "http.laststream.downstream_rq_active: 3\nhttp.laststream.downstream_rq_total: 9";
         let stats = whole(alone, &tcp);
         assert_eq!((stats.active, stats.total), (Some(0), Some(0)), "a proxy of TCP alone");
+        let stats = whole(&format!("{alone}\nhttp.a.downstream_rq_active: 0"), &tcp);
+        assert_eq!((stats.active, stats.total), (Some(0), None), "Envoy does not export its total");
         assert_eq!(read("", true), (None, None, None), "Envoy does not export them");
     }
 

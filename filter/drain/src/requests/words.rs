@@ -130,7 +130,7 @@ pub(crate) fn asking_in_words(view: &View, policy: &Policy) -> String {
 }
 
 const NO_CONNECTIONS: &str = "Envoy does not export its number of TCP connections, \
-    `connection_limit.laststream_gate.active_connections`";
+    `connection_limit.laststream_gate.active_connections`, or not `tcp.*.downstream_cx_total`";
 
 /// Whether TCP connections matter, and Envoy's answer has none of their number.
 fn lacks_connections(view: &View, policy: &Policy) -> bool {
