@@ -38,7 +38,7 @@ const CLOCK: &str = "wasi_snapshot_preview1.clock_time_get";
 
 /// The size limits of the module, in bytes, plain and compressed with `gzip -9`: a ratchet, a
 /// little above the present size.
-const BUDGET: usize = 319_000;
+const BUDGET: usize = 320_000;
 const GZIP_BUDGET: usize = 136_000;
 
 async fn the_module_exports_only_what_it_needs(lab: &Lab) -> Outcome {

@@ -13,11 +13,14 @@ use crate::bed::{self, quietly};
 use crate::flood::flat_out;
 use crate::numbers::{self, Spread};
 use crate::site::Site;
-use crate::variants::{COUNTING, GATE_BY_ENVOY, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
+use crate::variants::{
+    COUNTING, GATE_BY_ENVOY, GATE_COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant,
+};
 use kit::prelude::*;
 
 const ROUNDS: usize = 5;
-const VARIANTS: [&str; 5] = [NO_FILTER, LUA_PORT, COUNTING, PORT_CHANGED_WASM, GATE_BY_ENVOY];
+const VARIANTS: [&str; 6] =
+    [NO_FILTER, LUA_PORT, COUNTING, PORT_CHANGED_WASM, GATE_COUNTING, GATE_BY_ENVOY];
 const MANY_WORKERS: u32 = 9;
 const MANY_PLUGINS: usize = 33;
 /// A day in milliseconds.
