@@ -90,8 +90,9 @@ package() {
     cargo package --quiet --locked --allow-dirty "${crates[@]}"
 }
 
-# For developers of the project, so private items are in, and may be linked to.
+# The site for users; and the pages of the crates, for developers of the project, so private items are in, and may be linked to.
 docs() {
+    SKIP_WASM_BUILD=1 cargo docs
     SKIP_WASM_BUILD=1 RUSTDOCFLAGS='--deny warnings --allow rustdoc::private_intra_doc_links' cargo doc --workspace --no-deps --all-features --document-private-items --locked
 }
 

@@ -5,12 +5,13 @@ cache_folder() {
     printf '%s\n' "${LASTSTREAM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/laststream}"
 }
 
-# tool CRATE VERSION: prints the folder with the crate's programs, and installs them first if they are not there.
+# tool CRATE VERSION [OPTION...]: prints the folder with the crate's programs, and installs them first if they are not there, with these
+# options of cargo.
 tool() {
     local root
     root="$(cache_folder)/tools/$1-$2"
     if [[ ! -d $root ]]; then
-        install_tool "$1" "$2" "$root" >&2
+        install_tool "$1" "$2" "$root" "${@:3}" >&2
     fi
     printf '%s\n' "$root/bin"
 }
@@ -19,8 +20,10 @@ tool() {
 cargo_deny() { tool cargo-deny 0.20.2; }
 cargo_fuzz() { tool cargo-fuzz 0.13.2; }
 cargo_cyclonedx() { tool cargo-cyclonedx 0.5.9; }
+tool_mdbook() { tool mdbook 0.5.4 --no-default-features --features search; }
+tool_hyperlink() { tool hyperlink 0.3.2; }
 
-# install_tool CRATE VERSION FOLDER: the folder gets its name only when it is complete. Where `flock` exists, a second run waits instead of
+# install_tool CRATE VERSION FOLDER [OPTION...]: the folder gets its name only when it is complete. Where `flock` exists, a second run waits instead of
 # compiling, too.
 install_tool() (
     crate=$1 version=$2 root=$3
@@ -35,7 +38,7 @@ install_tool() (
     echo "installing $crate $version into $root: takes minutes, once"
     unfinished=$(mktemp -d "$root.XXXXXX")
     trap 'rm -rf "$unfinished"' EXIT
-    if ! cargo_install "$crate" "$version" "$unfinished"; then
+    if ! cargo_install "$crate" "$version" "$unfinished" "${@:4}"; then
         echo "cannot install $crate $version: see cargo's message above"
         exit 1
     fi
@@ -44,13 +47,13 @@ install_tool() (
     fi
 )
 
-# cargo_install CRATE VERSION FOLDER: these programs run for seconds and compile for minutes, so they are not optimised. Settings for the
+# cargo_install CRATE VERSION FOLDER [OPTION...]: these programs run for seconds and compile for minutes, so they are not optimised. Settings for the
 # project's own code do not apply. Not `--locked`: a published lock file may name versions that were withdrawn, or that a mirror lacks.
 cargo_install() {
     env -u CARGO_TARGET_DIR -u CARGO_BUILD_TARGET -u RUSTFLAGS -u CARGO_ENCODED_RUSTFLAGS -u RUSTC_WORKSPACE_WRAPPER \
         CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
         CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS=fallback \
-        cargo install --quiet --root "$3" "$1@$2"
+        cargo install --quiet --root "$3" "${@:4}" "$1@$2"
 }
 
 # locked_version LOCK CRATE: prints the version of a crate in a lock file.
