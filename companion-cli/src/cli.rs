@@ -8,8 +8,8 @@ use laststream_hook::wait::Prestop;
 
 use crate::commands::pods::{deletion_cost, rollout};
 use crate::commands::{
-    build, completions, config, demo, drain, envoy, guarded, inspect, lint, man, module, push,
-    render, run, size, status, streams, version, wait,
+    assess, build, completions, config, demo, drain, envoy, guarded, inspect, lint, man, module,
+    push, render, run, size, status, streams, version, wait,
 };
 use crate::overview;
 
@@ -45,11 +45,12 @@ impl Arguments {
 const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 a negative result (a finding, a time-out, streams that were cut), 2 the \
 command failed, 64 wrong arguments. If the reader closes the pipe of the output, commands whose \
-exit code is a verdict (`inspect`, `lint`, `prestop`, `render --check`, `rollout`, `status \
---watch`, `wait`) end with 141, others with 0.";
+exit code is a verdict (`assess --fail-on`, `inspect`, `lint`, `prestop`, `render --check`, \
+`rollout`, `status --watch`, `wait`) end with 141, others with 0.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Assess(Box<assess::Assess>),
     Build(build::Build),
     Completions(completions::Completions),
     /// Prints the schema of the module's configuration, checks a configuration, prints the gate's

@@ -4,8 +4,8 @@ use laststream_hook::{Conduct, exec, gate, install};
 
 use crate::cli::{Arguments, Command};
 use crate::commands::{
-    Ended, Exit, Printer, build, completions, config, demo, drain, envoy, guarded, inspect, lint,
-    man, module, pods, push, render, run, size, status, streams, version, wait,
+    Ended, Exit, Printer, assess, build, completions, config, demo, drain, envoy, guarded, inspect,
+    lint, man, module, pods, push, render, run, size, status, streams, version, wait,
 };
 
 /// Runs the command, and ends the programs that it started.
@@ -32,6 +32,7 @@ fn is_verdict(command: &Command) -> bool {
         | Command::Prestop(_)
         | Command::Rollout(_)
         | Command::Wait(_) => true,
+        Command::Assess(command) => command.is_check(),
         Command::Lint(command) => command.is_check(),
         Command::Render(command) => command.check.is_some(),
         Command::Status(command) => command.shown.watch,
@@ -41,6 +42,7 @@ fn is_verdict(command: &Command) -> bool {
 
 fn run_command(arguments: Arguments, printer: &Printer) -> Ended {
     match arguments.command {
+        Command::Assess(command) => assess::run(&command, printer),
         Command::Build(command) => build::run(&command, printer),
         Command::Completions(command) => completions::run(&command, Arguments::shown(), printer),
         Command::Config(command) => config::run(&command, printer),

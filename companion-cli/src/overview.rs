@@ -7,9 +7,10 @@ pub(crate) const TEMPLATE: &str = concat!(
 {about}
 
 {usage-heading} {usage}
-Start here: laststream demo
+Start here: laststream assess FILES
 
 A first look:
+  assess          says what your proxies' next stop cuts
   demo            shows what is lost when a pod is deleted
   run             runs a real Envoy with the module in front of your app
 Installation:

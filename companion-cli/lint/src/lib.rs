@@ -10,16 +10,19 @@
 //! | `envoys`, `bootstraps` | bootstraps, whole and in parts |
 //! | `pods`, `split_pods`, `overlaid`, `volumes` | pods, their parts in files, volumes |
 //! | `proxy_protocol` | filters and settings that take PROXY protocol headers |
+//! | `read` | the objects that rules read |
 //! | `words` | the words of rendered files |
 //! | `crds` | the API server's verdict on objects |
 //! | `change` | the effects of a change in Envoy |
 //! | `upgrade` | steps between versions of Istio, Envoy, Envoy Gateway, Kubernetes |
+//! | `assess` | the settings that decide what the next stop of a proxy cuts |
 //! | `cluster`, `live` | a cluster's objects; the facts that are in none of them |
 //! | `rules` | the rules; their texts are in LINT.md |
 //! | `output` | text, JSON, SARIF |
 
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
 
+mod assess;
 mod assume;
 mod bootstraps;
 pub mod change;
@@ -46,6 +49,7 @@ mod plugin_configs;
 mod pods;
 mod proxy_protocol;
 mod reach;
+mod read;
 mod rules;
 mod sources;
 mod split_pods;
@@ -57,6 +61,7 @@ mod volumes;
 mod wasm_filter;
 mod words;
 
+pub use assess::{Assessment, assess};
 pub use assume::Assume;
 pub use finding::{Finding, Rule, Severity};
 pub use sources::{LARGEST_FILE, SourceError, SourceFile, gather};
@@ -73,15 +78,34 @@ pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Result<Vec<Finding>, So
     Ok(judged(&Inputs::read(sources, assume)?, rules::all()))
 }
 
-/// All findings in the objects of a cluster and in what it knows beside them, by object.
-fn lint_objects(
-    sources: Vec<SourceFile>,
-    live: live::Live,
-    assume: Assume,
-) -> Result<Vec<Finding>, SourceError> {
-    let mut inputs = Inputs::read(sources, assume)?;
-    inputs.live = live;
-    Ok(judged(&inputs, rules::of_clusters()))
+/// What is judged of inputs: the findings, and what the next stop of each proxy cuts.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    pub findings: Vec<Finding>,
+    pub assessment: Assessment,
+    /// The number of objects that rules read.
+    pub objects: usize,
+}
+
+impl Verdict {
+    /// Takes in the verdict on another part of a cluster.
+    fn add(&mut self, other: Self) {
+        self.findings.extend(other.findings);
+        self.assessment.add(other.assessment);
+    }
+}
+
+/// The verdict on files.
+///
+/// # Errors
+/// The files hold more values than allowed.
+pub fn judge(sources: Vec<SourceFile>, assume: Assume) -> Result<Verdict, SourceError> {
+    let inputs = Inputs::read(sources, assume)?;
+    Ok(Verdict {
+        findings: judged(&inputs, rules::all()),
+        assessment: assess::assessed(&inputs),
+        objects: read::objects_of_rules(&inputs),
+    })
 }
 
 /// The findings of these rules, or of those about an upgrade.

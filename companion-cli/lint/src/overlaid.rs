@@ -1,6 +1,6 @@
 //! The Gateways whose Deployments an overlay is merged over, as far as the files show.
 
-use super::objects::users;
+use super::objects::{Object, users};
 use super::pods::Pod;
 
 pub(super) struct Overlaid<'g> {
@@ -20,6 +20,12 @@ impl<'g> Overlaid<'g> {
             class: overlay.class(),
             gateways: gateways.collect(),
         }
+    }
+
+    /// The one Gateway itself, without an overlay.
+    pub(super) fn of_gateway(gateway: Object<'g>) -> Self {
+        let gateways = vec![(gateway.name(), gateway.gateway_class())];
+        Self { namespace: gateway.namespace(), class: None, gateways }
     }
 
     fn is_unknown(&self) -> bool {

@@ -165,6 +165,11 @@ impl<'g> Pod<'g> {
     }
 }
 
+/// Whether Istio's gateway chart has this value.
+pub(super) fn is_gateway_chart_key(key: &str) -> bool {
+    GATEWAY_CHART.split(' ').any(|own| own == key)
+}
+
 /// The template for pods in the Deployment of an overlay.
 pub(super) fn overlay_template(overlay: Object<'_>) -> Option<Node<'_>> {
     overlay.node.fields("data.deployment")?.embedded()?.fields("spec.template")
@@ -247,9 +252,7 @@ impl<'g> Hook<'g> {
                 lifecycle.has_keys(&["lifecycle", "proxy", "global"])
                     || top.is_some_and(|top| {
                         !top.carrier().is_some_and(of_argo)
-                            && top
-                                .entries()
-                                .all(|(key, _)| GATEWAY_CHART.split(' ').any(|own| own == key))
+                            && top.entries().all(|(key, _)| is_gateway_chart_key(key))
                     })
             }
         }

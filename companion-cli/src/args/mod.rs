@@ -3,3 +3,4 @@
 pub(crate) mod cluster;
 pub(crate) mod pods;
 pub(crate) mod registry;
+pub(crate) mod scan;

@@ -1,6 +1,7 @@
 //! One file for each command: its arguments, the call of what does the work, the output of the
 //! result, and the exit code.
 
+pub(crate) mod assess;
 pub(crate) mod build;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -18,6 +19,7 @@ mod policy_images;
 pub(crate) mod push;
 pub(crate) mod render;
 pub(crate) mod run;
+pub(crate) mod scanned;
 pub(crate) mod size;
 pub(crate) mod status;
 pub(crate) mod streams;

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 
+mod assess;
 mod build;
 mod full;
 mod help;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::{Cluster, LIST, PAGE, list, pod, status};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
-const FILTERS: &str = "/apis/networking.istio.io/v1alpha3/namespaces/shop/envoyfilters";
+pub(crate) const FILTERS: &str = "/apis/networking.istio.io/v1alpha3/namespaces/shop/envoyfilters";
 const LINT: [&str; 6] = ["lint", "--cluster", "-n", "shop", "-o", "json"];
 const SUFFIXES: &str = "downstream_rq_active,downstream_rq_total";
 
@@ -25,7 +25,7 @@ fn hook(port: u16) -> Value {
 }
 
 /// The template of a gateway's pods.
-fn template(lifecycle: &Value) -> Value {
+pub(crate) fn template(lifecycle: &Value) -> Value {
     json!({
         "metadata": {
             "labels": { "istio": "ingressgateway" },
@@ -43,7 +43,7 @@ fn template(lifecycle: &Value) -> Value {
 }
 
 /// A pod of the Deployment `web` that was injected from this template.
-fn injected(name: &str, template: &Value) -> Value {
+pub(crate) fn injected(name: &str, template: &Value) -> Value {
     let mut own = pod(name);
     let metadata = &mut own["metadata"];
     metadata["labels"] = template["metadata"]["labels"].clone();
@@ -61,8 +61,8 @@ fn injected(name: &str, template: &Value) -> Value {
 
 /// What the API server and the gates answer.
 #[derive(Clone)]
-struct World {
-    objects: BTreeMap<String, Vec<Value>>,
+pub(crate) struct World {
+    pub(crate) objects: BTreeMap<String, Vec<Value>>,
     /// The answers of the gates by pod; other pods have statistics without the module.
     gates: BTreeMap<String, Value>,
     /// The statistics of all pods.
@@ -73,7 +73,7 @@ struct World {
 
 impl World {
     /// A Deployment with two pods, and the EnvoyFilter with their gate.
-    fn new(template: &Value, pods: Vec<Value>) -> Outcome<Self> {
+    pub(crate) fn new(template: &Value, pods: Vec<Value>) -> Outcome<Self> {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fleet/lint/envoyfilter.json");
         let filter: Value = serde_json::from_slice(&std::fs::read(file)?)?;
         let deployment = json!({
@@ -96,7 +96,7 @@ impl World {
         self.start()?.run(arguments)
     }
 
-    fn start(self) -> Outcome<Cluster> {
+    pub(crate) fn start(self) -> Outcome<Cluster> {
         let (mut forwards, mut servers) = (BTreeMap::new(), Vec::new());
         for (pod, answer) in &self.gates {
             let answer = answer.to_string();

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 
 mod access;
+mod assess;
 mod drains;
 mod lint;
 mod pods;

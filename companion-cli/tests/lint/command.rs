@@ -62,10 +62,32 @@ fn exit_codes_show_the_result() -> Outcome {
 #[test]
 fn findings_and_summary_are_separate_and_pipes_get_no_colours() -> Outcome {
     let bad = lint(&["rules/LS206.bad.yaml"])?;
-    assert_eq!(bad.stderr.trim(), "1 file: 0 errors, 2 warnings");
+    assert_eq!(bad.stderr.trim(), "1 file with 2 objects that rules read: 0 errors, 2 warnings");
     bad.stdout_contains("LS206.bad.yaml:")?.hides("\u{1b}")?;
     let good = lint(&["good"])?;
-    assert_eq!((good.stdout.as_str(), good.stderr.trim()), ("", "1 file: nothing found"));
+    let read = "1 file with 2 objects that rules read: nothing found";
+    assert_eq!((good.stdout.as_str(), good.stderr.trim()), ("", read));
+    Ok(())
+}
+
+/// "Nothing found" never means "nothing read", and a proxy that loses requests is named.
+#[test]
+fn what_was_read_and_what_the_next_stop_cuts_are_said() -> Outcome {
+    let of = |text: &str| run_with_input(&mut laststream(&["-"]), text)?.expect(0);
+    let nothing = "1 file with 0 objects that rules read: nothing found";
+    assert_eq!(of("hello: world\n")?.stderr.trim(), nothing);
+    let gateway = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: edge}\nspec: {selector: \
+        {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}, annotations: \
+        {inject.istio.io/templates: gateway}}, spec: {containers: [{name: istio-proxy, image: \
+        auto}]}}}\n";
+    let said =
+        of(gateway)?.stderr_contains("1 file with 1 object that rules read: nothing found")?;
+    let sentence =
+        "Deployment edge (chart gateway): its next stop: what takes longer than 5 s is cut";
+    said.stderr_contains(sentence)?;
+    let json = run_with_input(&mut laststream(&["-o", "json", "-"]), gateway)?.expect(0)?.json()?;
+    assert_eq!(json["objects_read"], 1);
+    assert_eq!(json["stops"][0]["longest_request_ms"], 5000);
     Ok(())
 }
 

@@ -8,4 +8,4 @@ mod snapshot;
 
 pub use running::RunningPods;
 pub(super) use settings::read_pod;
-pub use snapshot::Snapshot;
+pub use snapshot::{Judged, Snapshot};

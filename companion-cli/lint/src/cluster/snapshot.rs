@@ -11,11 +11,21 @@ use serde_json::{Value, json};
 use super::injected::as_written;
 use super::places::{self, place};
 use super::running::{OwnedPods, RunningPods};
+use crate::Verdict;
+use crate::assess::assessed;
 use crate::assume::Assume;
-use crate::finding::Finding;
+use crate::inputs::Inputs;
 use crate::live::{ClusterObject, GateAnswer, Live, PodSettings, Workload};
-use crate::output::Checked;
+use crate::rules;
 use crate::sources::{SourceError, SourceFile};
+
+/// How a snapshot is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judged {
+    ByRules,
+    /// Only what the next stop of each proxy cuts.
+    ForStops,
+}
 
 /// The objects and the running pods of a cluster.
 #[derive(Debug, Default)]
@@ -69,21 +79,21 @@ impl Snapshot {
         self.live.workloads.push(Workload { object: place, template: Some(template), pods });
     }
 
-    /// The findings, and the number of judged objects.
+    /// The verdict on the objects, by the rules or only with what the next stop of each proxy cuts.
     ///
     /// # Errors
     /// The objects of the root namespace and of the whole cluster hold more values than allowed.
-    pub fn findings(&self, assume: &Assume) -> Result<(Vec<Finding>, Checked), SourceError> {
-        let findings = match self.part(self.live.refused.clone(), &|_| true, assume) {
-            Err(SourceError::TooManyValues) => self.findings_by_namespace(assume)?,
+    pub fn judge(&self, assume: &Assume, by: Judged) -> Result<Verdict, SourceError> {
+        let verdict = match self.part(self.live.refused.clone(), &|_| true, assume, by) {
+            Err(SourceError::TooManyValues) => self.by_namespace(assume, by)?,
             whole => whole?,
         };
-        Ok((findings, Checked::Objects(self.objects.len())))
+        Ok(Verdict { objects: self.objects.len(), ..verdict })
     }
 
     /// Judges each namespace beside the root namespace and the objects of the whole cluster, then
     /// those alone. A namespace that is too large by itself is left out and named.
-    fn findings_by_namespace(&self, assume: &Assume) -> Result<Vec<Finding>, SourceError> {
+    fn by_namespace(&self, assume: &Assume, by: Judged) -> Result<Verdict, SourceError> {
         let is_shared = |object: &ClusterObject| {
             object.namespace.as_deref().is_none_or(|name| name == ROOT_NAMESPACE)
         };
@@ -91,14 +101,15 @@ impl Snapshot {
         let spaces: BTreeSet<&String> =
             others.filter_map(|place| place.namespace.as_ref()).collect();
         let mut refused = self.live.refused.clone();
-        let mut all = Vec::new();
+        let mut all = Verdict::default();
         for space in spaces {
             let is_here = |object: &ClusterObject| object.namespace.as_ref() == Some(space);
             let is_judged = |object: &ClusterObject| is_here(object) || is_shared(object);
-            match self.part(Vec::new(), &is_judged, assume) {
-                Ok(mut findings) => {
-                    findings.retain(|finding| finding.object.as_ref().is_some_and(is_here));
-                    all.append(&mut findings);
+            match self.part(Vec::new(), &is_judged, assume, by) {
+                Ok(mut part) => {
+                    part.findings.retain(|finding| finding.object.as_ref().is_some_and(is_here));
+                    part.assessment.keep_namespace(space);
+                    all.add(part);
                 }
                 Err(_) => refused.push(format!(
                     "the namespace `{space}` holds more than `lint` reads at once: narrow it with \
@@ -106,7 +117,7 @@ impl Snapshot {
                 )),
             }
         }
-        all.append(&mut self.part(refused, &is_shared, assume)?);
+        all.add(self.part(refused, &is_shared, assume, by)?);
         Ok(all)
     }
 
@@ -116,7 +127,8 @@ impl Snapshot {
         refused: Vec<String>,
         is_judged: &dyn Fn(&ClusterObject) -> bool,
         assume: &Assume,
-    ) -> Result<Vec<Finding>, SourceError> {
+        by: Judged,
+    ) -> Result<Verdict, SourceError> {
         let mut left = MOST_NODES;
         let mut sources = Vec::new();
         for (place, object) in self.objects.iter().filter(|(place, _)| is_judged(place)) {
@@ -129,6 +141,12 @@ impl Snapshot {
         }
         let workloads = self.live.workloads.iter();
         let workloads = workloads.filter(|workload| is_judged(&workload.object)).cloned().collect();
-        crate::lint_objects(sources, Live { workloads, refused }, assume.clone())
+        let mut inputs = Inputs::read(sources, assume.clone())?;
+        inputs.live = Live { workloads, refused };
+        let findings = match by {
+            Judged::ByRules => crate::judged(&inputs, rules::of_clusters()),
+            Judged::ForStops => Vec::new(),
+        };
+        Ok(Verdict { findings, assessment: assessed(&inputs), objects: 0 })
     }
 }

@@ -9,10 +9,15 @@ use crate::{Finding, Rule, Severity};
 /// All findings, with the number of findings of each severity, and the streams that a change would
 /// cut now, if a cluster was asked.
 pub fn json(findings: &[Finding], checked: Checked, cut: Option<&[CutStreams]>) -> String {
+    format!("{:#}\n", document(findings, checked, cut))
+}
+
+/// The same as a value, to which more can be added.
+pub fn document(findings: &[Finding], checked: Checked, cut: Option<&[CutStreams]>) -> Value {
     let count =
         |severity| findings.iter().filter(|finding| finding.rule.severity == severity).count();
     let (sources, number) = match checked {
-        Checked::Files(number) => ("files", number),
+        Checked::Files(number) | Checked::ObjectsOfFiles { files: number, .. } => ("files", number),
         Checked::Objects(number) => ("objects", number),
     };
     let mut document = value!({
@@ -22,10 +27,13 @@ pub fn json(findings: &[Finding], checked: Checked, cut: Option<&[CutStreams]>) 
         "infos": count(Severity::Info),
         "findings": findings.iter().map(one).collect::<Vec<_>>(),
     });
+    if let Checked::ObjectsOfFiles { read, .. } = checked {
+        document["objects_read"] = read.into();
+    }
     if let Some(cut) = cut {
         document["cut_now"] = value!(cut);
     }
-    format!("{document:#}\n")
+    document
 }
 
 fn one(finding: &Finding) -> Value {

@@ -90,6 +90,9 @@ pub fn summary(findings: &[Finding], checked: Checked) -> String {
         (count(Severity::Error), count(Severity::Warning), count(Severity::Info));
     let sources = match checked {
         Checked::Files(count) => several(count, "file"),
+        Checked::ObjectsOfFiles { files, read } => {
+            format!("{} with {} that rules read", several(files, "file"), several(read, "object"))
+        }
         Checked::Objects(count) => several(count, "object"),
     };
     if findings.is_empty() {

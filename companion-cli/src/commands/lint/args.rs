@@ -21,7 +21,8 @@ use crate::commands::{Failure, misused};
 /// it ignores the rule on the next line. `ignore-file=` ignores the rule in the whole file.
 ///
 /// With `--cluster` the objects of the API server are checked, and what only the running pods show:
-/// settings that differ from their template, and the answers of their gates.
+/// settings that differ from their template, and the answers of their gates. With `--change` as
+/// well: how many streams of its pods the change would cut now.
 ///
 /// Exit codes: 0 no finding at or above `--fail-on`, 1 at least one, 2 a file could not be read or
 /// the API server cannot be asked, 64 wrong arguments.
@@ -66,13 +67,14 @@ pub(crate) struct Lint {
     kubernetes: Option<Release>,
     /// A file with CRDs, in place of the built-in schemas of their kinds. Separate several files
     /// by commas, or repeat the option.
-    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with = "cluster")]
     crds: Vec<PathBuf>,
     /// Explains a rule.
-    #[arg(long, value_name = "CODE", value_parser = rule, conflicts_with_all = ["files", "list"])]
+    #[arg(long, value_name = "CODE", value_parser = rule,
+        conflicts_with_all = ["files", "list", "cluster"])]
     pub(super) explain: Option<&'static Rule>,
     /// Lists all rules.
-    #[arg(long, conflicts_with = "files")]
+    #[arg(long, conflicts_with_all = ["files", "cluster"])]
     pub(super) list: bool,
 }
 
@@ -152,7 +154,7 @@ fn outside_of_table(program: &Program, version: Release) -> Option<String> {
     Some(format!("{name} {range} are known: objects are judged by the rules of {nearest}{way_out}"))
 }
 
-pub(super) fn gather(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Failure> {
+pub(crate) fn gather(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Failure> {
     Ok(lint::gather(paths, &mut io::stdin().lock())?)
 }
 

@@ -20,7 +20,7 @@ pub(super) async fn now(
     arguments: &LiveArgs,
     printer: &Printer,
 ) -> Result<Vec<CutStreams>, FleetError> {
-    let cluster = arguments.connect().await?;
+    let cluster = arguments.scan.connect().await?;
     let mut proxies = HashMap::new();
     let read = |facts: PodFacts, pod: Value| {
         let proxy = RunningProxy::of(&pod, facts.proxy.as_deref()?);

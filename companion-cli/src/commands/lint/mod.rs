@@ -8,15 +8,25 @@ use std::path::PathBuf;
 
 use laststream_lint::change::{Change, CutStreams};
 use laststream_lint::output::{self, Checked};
-use laststream_lint::{self as lint, Assume, Finding, Rule};
+use laststream_lint::{self as lint, Assessment, Assume, Finding, Rule};
 
-pub(crate) use self::args::Lint;
-use self::args::{Format, gather};
+use self::args::Format;
+pub(crate) use self::args::{Lint, gather};
 use crate::commands::pods::block_on;
 use crate::commands::{Ended, Exit, Failure, Printer, misused};
 
-/// What is printed: findings, the number of their sources, the streams that a change cuts now.
-type Verdict = (Vec<Finding>, Checked, Option<Vec<CutStreams>>);
+/// What is printed.
+struct Verdict {
+    findings: Vec<Finding>,
+    checked: Checked,
+    /// The streams that a change cuts now.
+    cut: Option<Vec<CutStreams>>,
+    /// What the next stop of each proxy cuts; none if a change or an upgrade is judged.
+    stops: Option<Assessment>,
+}
+
+/// The most proxies without laststream that are named beside the findings.
+const MOST_NAMED: usize = 5;
 
 pub(crate) fn run(lint: &Lint, printer: &Printer) -> Ended {
     if let Some(rule) = lint.explain {
@@ -33,8 +43,7 @@ pub(crate) fn run(lint: &Lint, printer: &Printer) -> Ended {
     lint.outside_of_table().for_each(|warning| printer.warning(&warning));
     let verdict = judge(lint, printer)?;
     print(&verdict, lint.output, printer);
-    let (findings, ..) = verdict;
-    let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on);
+    let counts = verdict.findings.iter().any(|finding| finding.rule.severity >= lint.fail_on);
     Ok(if counts { Exit::Negative } else { Exit::Fine })
 }
 
@@ -54,15 +63,23 @@ fn judge(lint: &Lint, printer: &Printer) -> Result<Verdict, Failure> {
         let (change, files) = read_change([old, new], assume)?;
         let is_live = lint.live.is_given();
         let cut = is_live.then(|| block_on(cut::now(&change, &lint.live, printer))).transpose()?;
-        return Ok((change.findings(), Checked::Files(files), cut));
+        let (findings, checked) = (change.findings(), Checked::Files(files));
+        return Ok(Verdict { findings, checked, cut, stops: None });
     }
-    if lint.live.is_given() {
-        let (findings, checked) = block_on(cluster::findings(&lint.live, assume))?;
-        return Ok((findings, checked, None));
-    }
-    let sources = gather(&lint.files)?;
-    let files = sources.len();
-    Ok((lint::lint(sources, assume)?, Checked::Files(files), None))
+    let is_upgrade = !assume.upgrade.is_empty();
+    let (judged, checked) = if lint.live.is_given() {
+        let judged = block_on(cluster::judge(&lint.live, assume))?;
+        let checked = Checked::Objects(judged.objects);
+        (judged, checked)
+    } else {
+        let sources = gather(&lint.files)?;
+        let files = sources.len();
+        let judged = lint::judge(sources, assume)?;
+        let checked = Checked::ObjectsOfFiles { files, read: judged.objects };
+        (judged, checked)
+    };
+    let stops = (!is_upgrade).then_some(judged.assessment);
+    Ok(Verdict { findings: judged.findings, checked, cut: None, stops })
 }
 
 /// The change, and the number of its files.
@@ -73,7 +90,8 @@ fn read_change(sides: [&PathBuf; 2], assume: Assume) -> Result<(Change, usize), 
     Ok((Change::read(old, new, assume)?, files))
 }
 
-fn print((findings, checked, cut): &Verdict, format: Format, printer: &Printer) {
+fn print(verdict: &Verdict, format: Format, printer: &Printer) {
+    let Verdict { findings, checked, cut, stops } = verdict;
     match format {
         Format::Text => {
             if !findings.is_empty() {
@@ -83,12 +101,20 @@ fn print((findings, checked, cut): &Verdict, format: Format, printer: &Printer) 
                 printer.stdout(&output::cut(cut));
             }
         }
-        Format::Json => printer.json(&output::json(findings, *checked, cut.as_deref())),
+        Format::Json => {
+            let mut document = output::document(findings, *checked, cut.as_deref());
+            if let Some(stops) = stops {
+                document["stops"] = stops.workloads().into();
+            }
+            printer.value(&document);
+        }
         Format::Sarif => {
             printer.json(&output::sarif(findings, std::env::current_dir().ok().as_deref()))
         }
     }
     printer.status_line(&output::summary(findings, *checked));
+    let sentences = stops.iter().flat_map(|stops| stops.sentences(MOST_NAMED));
+    sentences.for_each(|sentence| printer.status_line(&sentence));
     if let Some(cut) = cut {
         printer.status_line(&output::cut_summary(cut));
     }

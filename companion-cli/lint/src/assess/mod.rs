@@ -1,0 +1,49 @@
+//! What the next stop of each proxy cuts. Here the settings are read, of files or of a cluster;
+//! `laststream_assess` computes with them.
+
+mod envoys;
+mod gateways;
+mod hooks;
+mod kinds;
+mod mesh;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod values;
+mod workloads;
+
+pub use laststream_assess::Assessment;
+
+use laststream_assess::Row;
+
+use super::assume::Assume;
+use super::inputs::Inputs;
+use super::sources::{SourceError, SourceFile};
+use mesh::Mesh;
+
+/// What the next stop of each proxy of these files cuts.
+///
+/// # Errors
+/// The files hold more values than allowed.
+pub fn assess(sources: Vec<SourceFile>, assume: Assume) -> Result<Assessment, SourceError> {
+    Ok(assessed(&Inputs::read(sources, assume)?))
+}
+
+pub(crate) fn assessed(inputs: &Inputs) -> Assessment {
+    let mesh = Mesh::of(inputs);
+    let (mut rows, without_proxy) = workloads::rows(inputs, &mesh);
+    rows.extend(gateways::rows(inputs, &mesh, &rows));
+    rows.extend(values::rows(inputs, &mesh));
+    rows.extend(envoys::rows(inputs));
+    dedup(&mut rows);
+    Assessment::of(rows, without_proxy)
+}
+
+/// Leaves out the second of two equal rows: a folder may have an object twice.
+fn dedup(rows: &mut Vec<Row>) {
+    let mut keys = std::collections::HashSet::new();
+    rows.retain(|row| {
+        let is_named = !row.workload.name.is_empty();
+        !is_named || keys.insert((row.workload.clone(), row.stop.cut.millis, row.place.clone()))
+    });
+}

@@ -1,0 +1,218 @@
+//! What the next stop cuts, of the smallest manifests.
+
+use laststream_assess::{Row, cells};
+
+use super::assess;
+use crate::{Assume, SourceFile};
+
+fn rows(text: &str, istio: Option<(u32, u32)>) -> Vec<Row> {
+    let source = SourceFile::new("a.yaml", text.as_bytes().to_vec());
+    assess(vec![source], Assume { istio, ..Assume::default() }).unwrap().rows
+}
+
+/// Workload, proxy, grace period, longest request, and the verdict's first word, of each row.
+fn shown(text: &str, istio: Option<(u32, u32)>) -> String {
+    let line = |row: &Row| {
+        let [workload, proxy, _, grace, longest, .., verdict] = cells(row);
+        let verdict = verdict.split(':').next().unwrap_or_default().to_owned();
+        [workload, proxy, grace, longest, verdict].join("; ")
+    };
+    rows(text, istio).iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A Deployment whose template has these lines of metadata and spec.
+fn deployment(metadata: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a, namespace: b}}\nspec:\n  \
+         selector: {{}}\n  template:\n    metadata: {{{metadata}}}\n    spec: {{{spec}}}\n"
+    )
+}
+
+const GATEWAY: &str = "annotations: {inject.istio.io/templates: gateway}";
+const AUTO: &str = "containers: [{name: istio-proxy, image: auto}]";
+const APP: &str = "containers: [{name: app, image: app:1}]";
+const INJECTED: &str = "labels: {sidecar.istio.io/inject: \"true\"}";
+
+#[test]
+fn each_kind_of_proxy_is_told_by_its_manifest() {
+    let gateway = |config: &str| {
+        let metadata = format!(
+            "annotations: {{inject.istio.io/templates: gateway, proxy.istio.io/config: '{config}'}}"
+        );
+        deployment(&metadata, AUTO)
+    };
+    let hooked = |hook: &str| {
+        let spec = format!(
+            "containers: [{{name: istio-proxy, image: auto, lifecycle: {{preStop: {hook}}}}}]"
+        );
+        deployment(GATEWAY, &spec)
+    };
+    let with_env = |env: &str| {
+        deployment(
+            GATEWAY,
+            &format!("containers: [{{name: istio-proxy, image: auto, env: [{env}]}}]"),
+        )
+    };
+    let gateway_api = |class: &str, more: &str| {
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: a, \
+             namespace: b}}\nspec: {{gatewayClassName: {class}{more}}}\n"
+        )
+    };
+    let envoy_proxy = "---\napiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyProxy\n\
+        metadata: {name: p, namespace: b}\nspec: {shutdown: {drainTimeout: 20s}}\n";
+    let mesh = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio, namespace: \
+        istio-system}\ndata:\n  mesh: |-\n    defaultConfig: {terminationDrainDuration: 40s}\n";
+    let namespace = |label: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: b, labels: {{{label}}}}}\n"
+        )
+    };
+    let job = deployment(INJECTED, &format!("restartPolicy: Never, {APP}"))
+        .replace("apps/v1", "batch/v1")
+        .replace("Deployment", "Job");
+    let parameters = ", infrastructure: {parametersRef: {group: gateway.envoyproxy.io, \
+        kind: EnvoyProxy, name: p}}";
+    let annotated = ", infrastructure: {annotations: {proxy.istio.io/config: \
+        'terminationDrainDuration: 20s'}}";
+    for (text, istio, expected) in [
+        (deployment(GATEWAY, AUTO), None, "Deployment b/a; chart gateway; 30 s; 5 s *; yes"),
+        (
+            gateway("terminationDrainDuration: 20s"),
+            None,
+            "Deployment b/a; chart gateway; 30 s; 20 s; yes",
+        ),
+        (
+            gateway("terminationDrainDuration: ${TIME}"),
+            None,
+            "Deployment b/a; chart gateway; 30 s; ≥ 0 s; it depends",
+        ),
+        (
+            gateway("{}") + mesh,
+            None,
+            "Deployment b/a; chart gateway; 30 s; 30 s; for long streams only",
+        ),
+        (hooked("{sleep: {seconds: 5}}"), None, "Deployment b/a; chart gateway; 30 s; 10 s *; yes"),
+        (
+            hooked("{exec: {command: [sh, -c, sleep 7]}}"),
+            None,
+            "Deployment b/a; chart gateway; 30 s; 12 s *; yes",
+        ),
+        (
+            hooked("{exec: {command: [sh, -c, \"while true; do sleep 1; done\"]}}"),
+            None,
+            "Deployment b/a; chart gateway; 30 s; ≥ 5 s; it depends",
+        ),
+        (
+            with_env("{name: EXIT_ON_ZERO_ACTIVE_CONNECTIONS, value: \"true\"}"),
+            None,
+            "Deployment b/a; chart gateway; 30 s; 30 s; for long streams only",
+        ),
+        (
+            with_env("{name: PROXY_CONFIG, value: '{\"terminationDrainDuration\":\"8s\"}'}"),
+            None,
+            "Deployment b/a; chart gateway; 30 s; 8 s; yes",
+        ),
+        (gateway_api("istio", ""), None, "Gateway b/a; Gateway API gateway; 30 s; 5 s *; yes"),
+        (
+            gateway_api("istio", annotated),
+            None,
+            "Gateway b/a; Gateway API gateway; 30 s; 20 s; yes",
+        ),
+        (gateway_api("istio-waypoint", ""), None, "Gateway b/a; waypoint; 30 s; 5 s *; yes"),
+        (
+            gateway_api("eg", ""),
+            None,
+            "Gateway b/a; Envoy Gateway; 360 s; 60 s *; for long streams only",
+        ),
+        (
+            gateway_api("x", parameters) + envoy_proxy,
+            None,
+            "Gateway b/a; Envoy Gateway; 320 s; 20 s; yes",
+        ),
+        (gateway_api("nginx", ""), None, ""),
+        (deployment(INJECTED, APP), None, "Deployment b/a; sidecar; 30 s; ≥ 5 s; it depends"),
+        (
+            deployment(INJECTED, APP),
+            Some((1, 26)),
+            "Deployment b/a; classic sidecar; 30 s; 5 s *; yes",
+        ),
+        (
+            deployment(INJECTED, APP),
+            Some((1, 31)),
+            "Deployment b/a; native sidecar; 30 s; 30 s; no",
+        ),
+        (
+            deployment(INJECTED, APP) + "---\nENABLE_NATIVE_SIDECARS: \"false\"\n",
+            Some((1, 31)),
+            "Deployment b/a; classic sidecar; 30 s; 5 s *; yes",
+        ),
+        (
+            deployment("", APP) + &namespace("istio-injection: enabled"),
+            Some((1, 31)),
+            "Deployment b/a; native sidecar; 30 s; 30 s; no",
+        ),
+        (
+            deployment("", APP) + &namespace("istio.io/dataplane-mode: ambient"),
+            None,
+            "Deployment b/a; ambient app, no proxy; 30 s; ≥ 0 s; no",
+        ),
+        (deployment("", APP), Some((1, 31)), ""),
+        (deployment("labels: {sidecar.istio.io/inject: \"false\"}", AUTO), None, ""),
+        (
+            deployment("", "containers: [{name: x, image: envoyproxy/envoy:v1.36.4}]"),
+            None,
+            "Deployment b/a; Envoy without a mesh; 30 s; 0 s; yes",
+        ),
+        (deployment("", "containers: [{name: x, image: envoyproxy/gateway:v1.9.0}]"), None, ""),
+        (
+            "admin: {}\nstatic_resources: {listeners: []}\n".to_owned(),
+            None,
+            "Envoy; Envoy without a mesh; not known; 0 s; yes",
+        ),
+        (job, Some((1, 26)), "Job b/a; classic sidecar of a Job; 30 s; 5 s *; yes"),
+        (
+            "terminationGracePeriodSeconds: 40\nlabels: {istio: ingressgateway}\n".to_owned(),
+            None,
+            "values of istio/gateway; chart gateway; 40 s; 5 s *; yes",
+        ),
+        ("replicaCount: 2\nservice: {type: ClusterIP}\n".to_owned(), None, ""),
+    ] {
+        assert_eq!(shown(&text, istio), expected, "{text}");
+    }
+}
+
+/// What Istio's webhook has written, and templates of its that have no Envoy.
+#[test]
+fn what_was_injected_has_only_what_is_there() {
+    let drain = "containers: [{name: istio-proxy, image: auto, lifecycle: {preStop: {exec: \
+        {command: [pilot-agent, request, POST, drain]}}}}]";
+    for (metadata, spec, expected) in [
+        (GATEWAY, drain, "Deployment b/a; chart gateway; 30 s; 0 s; yes"),
+        ("annotations: {sidecar.istio.io/status: '{}'}", APP, ""),
+        ("annotations: {inject.istio.io/templates: grpc-agent}", AUTO, ""),
+        (
+            "annotations: {inject.istio.io/templates: \"sidecar,own\"}",
+            APP,
+            "Deployment b/a; sidecar; 30 s; ≥ 5 s; it depends",
+        ),
+    ] {
+        assert_eq!(shown(&deployment(metadata, spec), None), expected, "{metadata} {spec}");
+    }
+}
+
+#[test]
+fn a_gate_is_seen_in_its_hook_and_a_patch_belongs_to_its_object() {
+    let hook = "{exec: {command: [pilot-agent, wait, \
+        \"--url=http://127.0.0.1:16091/prestop?wait\", \
+        --timeoutSeconds=60]}}";
+    let patch = format!(
+        "kind: Deployment\nmetadata: {{name: a, namespace: b}}\nspec:\n  template:\n    spec:\n\
+         \x20     \
+         terminationGracePeriodSeconds: 90\n      containers: [{{name: istio-proxy, lifecycle: \
+         {{preStop: {hook}}}}}]\n"
+    );
+    let text = format!("{}---\n{patch}", deployment(GATEWAY, AUTO));
+    assert_eq!(shown(&text, None), "Deployment b/a; chart gateway; 90 s; 65 s *; no");
+    assert_eq!(rows(&text, None)[0].stop.why, "laststream is there");
+}
