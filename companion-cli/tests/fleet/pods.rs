@@ -226,7 +226,7 @@ fn a_node_is_asked_about_the_deletion_of_its_pods() -> Outcome {
     said.stderr_contains("1 gate could not be asked")?;
     let said = cluster.run(&[&NODE[..], &["-o", "json"]].concat())?.expect(1)?.json()?;
     let pod = &said["pods"][0];
-    assert_eq!((&pod["at_most_seconds"], &pod["grace_seconds"]), (&json!(0), &json!(30)), "{pod}");
+    assert_eq!((&pod["at_most_seconds"], &pod["grace_seconds"]), (&json!(5), &json!(30)), "{pod}");
     let why = pod["too_short"].as_str().unwrap_or_default();
     assert!(why.contains("no stop hook"), "{pod}");
     Ok(())

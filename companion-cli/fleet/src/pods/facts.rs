@@ -49,6 +49,8 @@ pub struct PodFacts {
     pub owner: Option<String>,
     pub proxy: Option<String>,
     pub proxy_runs: bool,
+    /// Whether the proxy is a native sidecar.
+    pub is_native: bool,
     pub ready: bool,
     /// Whether it has been deleted.
     pub terminating: bool,
@@ -87,6 +89,10 @@ impl PodFacts {
             owner: owner.map(|owner| format!("{}/{}", owner.kind, owner.name)),
             proxy: proxy.map(|container| container.name.clone()),
             proxy_runs: proxy.is_some_and(|proxy| runs(pod, &proxy.name)),
+            is_native: spec.zip(proxy).is_some_and(|(spec, proxy)| {
+                let sidecars = spec.init_containers.iter().flatten();
+                sidecars.into_iter().any(|sidecar| sidecar.name == proxy.name)
+            }),
             ready: is_ready(pod),
             terminating: meta.deletion_timestamp.is_some(),
             grace_ends: meta.deletion_timestamp.as_ref().map(|time| time.0),
@@ -159,7 +165,8 @@ mod tests {
                 "containers": [{ "name": "app" }],
             } }))
         };
-        assert_eq!(of(Some("Always")).proxy.as_deref(), Some("istio-proxy"));
+        let native = of(Some("Always"));
+        assert_eq!((native.proxy.as_deref(), native.is_native), (Some("istio-proxy"), true));
         assert_eq!(of(None).proxy, None);
     }
 

@@ -1,7 +1,9 @@
 //! The time that streams have when a pod ends, from its stop hook or the time that Istio's agent
 //! waits, and its grace period. Pure.
 
-use crate::pods::facts::PodFacts;
+use laststream_assess::{Kind, Proxy, Stop};
+
+use crate::pods::facts::{ISTIO_PROXY, PodFacts};
 use crate::pods::hook::Hook;
 
 /// The time that a pod's streams have after its deletion, and a warning if it is too short.
@@ -18,9 +20,7 @@ pub(crate) fn bound(pod: &PodFacts) -> Bound {
     let grace = pod.grace;
     let of = |seconds: u64, warning: Option<String>| Bound { seconds, warning };
     match pod.hook {
-        Hook::Missing => {
-            of(0, Some("its proxy has no stop hook, so nothing waits for its streams".to_owned()))
-        }
+        Hook::Missing => without_hook(pod),
         Hook::Other => of(grace, Some("its proxy's stop hook does not ask the gate".to_owned())),
         Hook::Untimed => of(grace, None),
         Hook::Within(hook) if hook >= grace => of(
@@ -32,6 +32,21 @@ pub(crate) fn bound(pod: &PodFacts) -> Bound {
         ),
         Hook::Within(hook) => of(hook, None),
     }
+}
+
+/// The bound of a pod whose proxy has no stop hook.
+fn without_hook(pod: &PodFacts) -> Bound {
+    let kind = match pod.proxy.as_deref() {
+        Some(ISTIO_PROXY) if pod.is_native => Kind::NativeSidecar,
+        Some(ISTIO_PROXY) => Kind::ClassicSidecar, // a gateway's agent does the same
+        _ => Kind::PlainEnvoy,
+    };
+    let Stop { ended_by, cut, .. } = Stop::of(&Proxy { grace: Some(pod.grace), ..Proxy::of(kind) });
+    let seconds = cut.millis / 1000;
+    let warning = format!(
+        "its proxy has no stop hook: what takes longer than {seconds} s is cut ({ended_by})"
+    );
+    Bound { seconds, warning: (kind != Kind::NativeSidecar).then_some(warning) }
 }
 
 /// The lines to print before pods are deleted: one line for all pods with the same bound and grace
@@ -74,7 +89,8 @@ mod tests {
     #[test]
     fn a_hook_must_end_before_the_grace_period() {
         for (hook, grace, seconds, is_short) in [
-            (Hook::Missing, 30, 0, true),
+            (Hook::Missing, 30, 5, true),
+            (Hook::Missing, 3, 3, true),
             (Hook::Other, 30, 30, true),
             (Hook::Untimed, 30, 30, false),
             (Hook::Within(24), 30, 24, false),
@@ -83,6 +99,18 @@ mod tests {
         ] {
             let bound = bound(&pod("a", hook, grace));
             assert_eq!((bound.seconds, bound.warning.is_some()), (seconds, is_short), "{hook:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_hook_the_kind_of_the_proxy_decides() {
+        let classic = pod("a", Hook::Missing, 30);
+        let native = PodFacts { is_native: true, ..classic.clone() };
+        let plain = PodFacts { proxy: Some("envoy".to_owned()), ..classic.clone() };
+        for (pod, seconds, is_short) in [(classic, 5, true), (native, 30, false), (plain, 0, true)]
+        {
+            let bound = bound(&pod);
+            assert_eq!((bound.seconds, bound.warning.is_some()), (seconds, is_short), "{pod:?}");
         }
     }
 
