@@ -1,5 +1,5 @@
 //! LS55x and LS560: times that must fit together: grace periods, deadlines, the agent's drain. This
-//! file checks the agent's settings: LS554 to LS556, LS559.
+//! file checks the agent's settings: LS554 to LS556, LS559, LS564.
 
 pub(super) mod agent;
 pub(super) mod deadlines;
@@ -30,6 +30,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS558", drain_below_deadline),
     ("LS559", exit_on_zero_with_grace),
     ("LS560", agent_below_deadline),
+    ("LS564", without_unit),
 ];
 
 const EXIT_ON_ZERO: &str = "EXIT_ON_ZERO_ACTIVE_CONNECTIONS";
@@ -115,10 +116,26 @@ pub(super) fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Finding
     }
 }
 
+/// Times in the annotation of a pod that are numbers alone. The API server does not read them.
+fn without_unit<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let times = [DURATION, "drainDuration"].into_iter().flat_map(|name| inputs.keyed(name));
+    for node in times.filter(is_number_of_annotation) {
+        let text = node.text().unwrap_or_default();
+        findings.at(node, format!("`{text}` has no unit: write `{text}s`"));
+    }
+}
+
+fn is_number_of_annotation(node: &Node<'_>) -> bool {
+    let annotation = node.carrier().and_then(Node::key_text);
+    annotation == Some("proxy.istio.io/config") && node.number().is_some()
+}
+
 fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let parts = SplitPods::of(inputs);
     for node in settings(inputs, &[MINIMUM, DURATION]) {
-        let Some(time) = node.millis() else { continue };
+        let Some(time) = node.millis().filter(|_| !is_number_of_annotation(&node)) else {
+            continue;
+        };
         let least = time.saturating_add(KUBELET.millis());
         let is_short = |(_, grace, _): &Concerned<'g>| grace.saturating_mul(1000) < least;
         let concerned = concerned(inputs, &parts, node);
