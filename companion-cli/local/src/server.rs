@@ -10,7 +10,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::GracefulShutdown;
 use serde_json::{Map, Value};
 use tokio::runtime;
 use tokio::sync::watch;
@@ -21,18 +20,11 @@ pub(crate) const LISTEN: &str = "cannot listen on 127.0.0.1";
 /// The header limit, which is more than Envoy lets pass.
 const MOST_HEADERS: usize = 256;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
-    Serving,
-    Leaving,
-    Killed,
-}
-
 /// A server with a separate thread. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    phase: watch::Sender<Phase>,
+    is_killed: watch::Sender<bool>,
     thread: JoinHandle<()>,
 }
 
@@ -46,35 +38,26 @@ impl Server {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let (phase, changes) = watch::channel(Phase::Serving);
+        let (is_killed, changes) = watch::channel(false);
         let thread = thread::Builder::new().name("server".into()).spawn(move || {
             // fails only if the listener cannot be used
             let _ = runtime.block_on(serve(listener, handler, changes));
             runtime.shutdown_background();
         })?;
-        Ok(Self { address, phase, thread })
+        Ok(Self { address, is_killed, thread })
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Stops taking requests, finishes those in flight, and ends. The socket stays open until then.
-    pub(crate) fn leave(&self) {
-        self.advance(Phase::Leaving);
-    }
-
     /// Ends at once: connections break.
     pub(crate) fn kill(&self) {
-        self.advance(Phase::Killed);
+        self.is_killed.send_replace(true);
     }
 
     pub(crate) fn has_ended(&self) -> bool {
         self.thread.is_finished()
-    }
-
-    fn advance(&self, to: Phase) {
-        self.phase.send_modify(|phase| *phase = to.max(*phase));
     }
 }
 
@@ -87,32 +70,27 @@ impl Drop for Server {
 async fn serve<H, F>(
     listener: TcpListener,
     handler: H,
-    mut phase: watch::Receiver<Phase>,
+    mut is_killed: watch::Receiver<bool>,
 ) -> io::Result<()>
 where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<Response<String>, hyper::Error>> + Send + 'static,
 {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let connections = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
-            _ = phase.wait_for(|phase| *phase > Phase::Serving) => break,
+            _ = is_killed.wait_for(|is_killed| *is_killed) => return Ok(()),
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else { continue }; // the client has gone already
         let _ = stream.set_nodelay(true); // without it, the server is only slower
         let connection = http1::Builder::new()
             .max_headers(MOST_HEADERS)
-            .serve_connection(TokioIo::new(stream), service_fn(handler.clone()));
+            .serve_connection(TokioIo::new(stream), service_fn(handler.clone()))
+            .with_upgrades();
         // an error of a connection is its client's concern
-        tokio::spawn(connections.watch(connection));
+        tokio::spawn(connection);
     }
-    tokio::select! {
-        () = connections.shutdown() => {}
-        _ = phase.wait_for(|phase| *phase == Phase::Killed) => {}
-    }
-    Ok(())
 }
 
 pub(crate) fn json(status: u16, body: String) -> Response<String> {

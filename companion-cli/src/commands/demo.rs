@@ -21,20 +21,20 @@ use crate::commands::{Ended, Exit, Output, Printer};
 use crate::guard;
 use crate::screen::{can_redraw, terminal};
 
-/// Shows on this machine which requests are lost when a pod is deleted.
+/// Shows on this machine which streams are lost when a gateway's pod is deleted.
 ///
-/// A client sends a request of 10 s through a gateway to an app behind a sidecar. After 1 s the pod
-/// is deleted. The experiment runs once for each way of stopping a pod, all at the same time: with
-/// laststream, without a hook, with a hook of the app that sleeps, with
-/// EXIT_ON_ZERO_ACTIVE_CONNECTIONS, with the two netstat hooks, with retries at the gateway, and
-/// with a native sidecar, Istio's default since 1.27. The others are classic sidecars. The demo
-/// also shows what the app sees as x-forwarded-proto.
+/// A request of 10 s and a WebSocket of 13 s go through a gateway, beside an idle connection. After
+/// 1 s the gateway's pod is deleted. The experiment runs once for each way of stopping it, all at
+/// the same time: with laststream, as Istio's chart installs it, with a longer
+/// terminationDrainDuration, with EXIT_ON_ZERO_ACTIVE_CONNECTIONS, with a hook that sleeps, with
+/// the netstat hook, and with retries at the caller. What follows for sidecars is computed. The
+/// demo also shows what the app sees as x-forwarded-proto.
 ///
-/// The gateway and the sidecars are real Envoys, found or downloaded as by `laststream envoy get`.
+/// The gateways and their caller are real Envoys, found or downloaded as by `laststream envoy get`.
 /// They run the module that this program carries. The rest are models of measured behaviour: the
-/// app answers as httpbin does, kubelet stops containers by Kubernetes' rules (a native sidecar
-/// after the app), and Istio's agent reacts to SIGTERM as pilot-agent does. The grace period is 20
-/// s instead of Kubernetes' 30 s, so that the demo takes less than half a minute.
+/// app answers as httpbin does, kubelet stops a container by Kubernetes' rules, and Istio's agent
+/// reacts to SIGTERM as pilot-agent does. The grace period is 20 s instead of Kubernetes' 30 s, so
+/// that the demo takes less than half a minute.
 ///
 /// The demo shows measured results. If a result differs from what is expected, the demo prints the
 /// difference and the exit code is 1.

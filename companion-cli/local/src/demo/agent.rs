@@ -1,10 +1,9 @@
 //! A model of Istio's pilot-agent around a real Envoy: its behaviour at SIGTERM, as read in its
-//! source and measured on the real agent. It is the same in a classic and in a native sidecar.
+//! source and measured on the real agent. It is the same in a gateway and in a classic sidecar.
 //!
-//! Like the agent, the model listens on a status port until SIGTERM. `POST /drain` there drains
-//! Envoy's listeners, and makes the agent kill Envoy at once at SIGTERM. Otherwise the agent drains
-//! the listeners at SIGTERM, waits for a fixed time, or with EXIT_ON_ZERO_ACTIVE_CONNECTIONS until
-//! Envoy has no connection left, and kills Envoy.
+//! Like the agent, the model listens on a status port until SIGTERM. Then it drains Envoy's
+//! listeners, waits for a fixed time, or with EXIT_ON_ZERO_ACTIVE_CONNECTIONS until Envoy has no
+//! connection left, and kills Envoy. It also ends when Envoy ends before.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -13,8 +12,7 @@ use std::thread;
 use http::Method;
 
 use super::clock::Clock;
-use super::container::Container;
-use super::lane::EndedBy;
+use super::lane::{EndedBy, Lane};
 use super::proxy::Proxy;
 use super::times::Times;
 use crate::server::{self, LISTEN, Server};
@@ -26,10 +24,10 @@ pub(super) struct Agent {
 }
 
 struct Shared {
-    exits_on_zero: bool,
+    lane: Lane,
     times: Times,
     proxy: OnceLock<Arc<Proxy>>,
-    drained: AtomicBool,
+    was_asked: AtomicBool,
     ended_by: OnceLock<EndedBy>,
     connections: Mutex<Option<u64>>,
     clock: OnceLock<Clock>,
@@ -37,12 +35,12 @@ struct Shared {
 
 impl Agent {
     /// Opens the status port before Envoy starts, because Envoy's configuration names the port.
-    pub(super) fn start(exits_on_zero: bool, times: &Times) -> Result<Self, String> {
+    pub(super) fn start(lane: Lane, times: &Times) -> Result<Self, String> {
         let shared = Arc::new(Shared {
-            exits_on_zero,
+            lane,
             times: *times,
             proxy: OnceLock::new(),
-            drained: AtomicBool::new(false),
+            was_asked: AtomicBool::new(false),
             ended_by: OnceLock::new(),
             connections: Mutex::default(),
             clock: OnceLock::new(),
@@ -64,6 +62,11 @@ impl Agent {
         let _ = self.shared.clock.set(clock.clone()); // called once
     }
 
+    /// Whether a gate has asked for the agent, and so knows that it is there.
+    pub(super) fn was_asked(&self) -> bool {
+        self.shared.was_asked.load(Ordering::Relaxed)
+    }
+
     pub(super) fn is_listening(&self) -> bool {
         !self.status.has_ended()
     }
@@ -77,21 +80,21 @@ impl Agent {
     pub(super) fn connections(&self) -> Option<u64> {
         self.shared.connections.lock().ok().and_then(|count| *count)
     }
-}
 
-impl Container for Agent {
-    fn terminate(&self) {
+    /// SIGTERM.
+    pub(super) fn terminate(&self) {
         self.status.kill();
         let shared = Arc::clone(&self.shared);
         thread::spawn(move || shared.end());
     }
 
-    fn kill(&self) {
+    /// SIGKILL.
+    pub(super) fn kill(&self) {
         self.status.kill();
         self.shared.kill(EndedBy::Sigkill);
     }
 
-    fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.shared.proxy.get().is_none_or(|proxy| proxy.has_ended())
     }
 }
@@ -105,49 +108,30 @@ impl Drop for Agent {
     }
 }
 
-/// The status port: 15020 in Istio.
+/// The status port: 15020 in Istio. `/drain` is only for POST there, which the gate knows.
 fn status(shared: &Arc<Shared>) -> std::io::Result<Server> {
     let shared = Arc::clone(shared);
     Server::start(move |request| {
-        let shared = Arc::clone(&shared);
-        async move {
-            let is_drain = request.method() == Method::POST && request.uri().path() == "/drain";
-            if is_drain {
-                let draining = Arc::clone(&shared);
-                // Asking Envoy blocks. The task fails only by a panic, and then there is nothing to
-                // drain.
-                let _ = tokio::task::spawn_blocking(move || {
-                    draining.drain("/drain_listeners?graceful&skip_exit")
-                })
-                .await;
-                shared.drained.store(true, Ordering::SeqCst);
-            }
-            Ok(server::json(if is_drain { 200 } else { 404 }, "\n".into()))
-        }
+        let is_drain = request.uri().path() == "/drain";
+        shared.was_asked.fetch_or(is_drain, Ordering::Relaxed);
+        async move { Ok(server::json(if is_drain { 405 } else { 404 }, "\n".into())) }
     })
 }
 
 impl Shared {
-    fn drain(&self, path: &str) {
-        if let Some(proxy) = self.proxy.get() {
-            // An Envoy that cannot be asked any more has nothing to drain.
-            let _ = proxy.admin().request(Method::POST, path);
-        }
-    }
-
     fn end(&self) {
-        let Some(clock) = self.clock.get() else { return };
-        if self.drained.load(Ordering::SeqCst) {
-            return self.kill(EndedBy::Drained);
-        }
-        self.drain("/drain_listeners?graceful");
-        clock.pause(self.times.agent);
-        if !self.exits_on_zero {
+        let (Some(clock), Some(proxy)) = (self.clock.get(), self.proxy.get()) else { return };
+        // An Envoy that does not answer has nothing to drain.
+        let _ = proxy.admin().request(Method::POST, "/drain_listeners?graceful");
+        let drain_ends = clock.now() + self.lane.drain_time(&self.times);
+        clock.until(|| proxy.has_ended() || clock.now() >= drain_ends);
+        if self.lane != Lane::ExitOnZero {
             return self.kill(EndedBy::DrainTime);
         }
-        while !clock.is_over() && self.proxy.get().is_some_and(|proxy| !proxy.has_ended()) {
+        while !clock.is_over() && !proxy.has_ended() {
             let connections = self.ask_connections();
-            if let Ok(mut count) = self.connections.lock() {
+            // An Envoy that was killed meanwhile answers no more.
+            if let (Some(_), Ok(mut count)) = (connections, self.connections.lock()) {
                 *count = connections;
             }
             if connections == Some(0) {

@@ -1,23 +1,22 @@
-//! The app of a pod, in this process: `/delay/N` answers after N seconds and `/headers` with the
-//! headers, as httpbin does.
-//!
-//! At SIGTERM it behaves like gunicorn, httpbin's server: it takes no new requests, finishes those
-//! that it has, and ends. The listening socket stays open until then, because gunicorn's workers
-//! hold it.
+//! The app behind a gateway, in this process: `/delay/N` answers after N seconds and `/headers`
+//! with the headers, as httpbin does; `/websocket/N` is a WebSocket that the app closes after N
+//! seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::{HeaderMap, Response};
+use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::{HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
 use serde_json::json;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::Role;
 
-use super::container::Container;
 use crate::server::{self, LISTEN, Server, headers_json};
 use laststream_base::causes::Context as _;
-
-/// The longest delay, in seconds, as in httpbin.
-const LONGEST_DELAY: f64 = 10.0;
 
 pub(super) struct App {
     server: Server,
@@ -34,10 +33,9 @@ impl App {
     pub(super) fn start() -> Result<Self, String> {
         let work = Arc::<Work>::default();
         let shared = Arc::clone(&work);
-        let handler = move |request: http::Request<_>| {
+        let handler = move |request| {
             let shared = Arc::clone(&shared);
-            let (head, ()) = request.map(drop::<hyper::body::Incoming>).into_parts();
-            async move { Ok(respond(head.uri.path(), &head.headers, &shared).await) }
+            async move { Ok(respond(request, &shared).await) }
         };
         Ok(Self { server: Server::start(handler).context(LISTEN)?, work })
     }
@@ -46,7 +44,7 @@ impl App {
         self.server.address().port()
     }
 
-    /// The number of delays that are running.
+    /// The number of delays and WebSockets that are under way.
     pub(super) fn in_flight(&self) -> usize {
         self.work.in_flight.load(Ordering::SeqCst)
     }
@@ -55,59 +53,74 @@ impl App {
     pub(super) fn executions(&self) -> usize {
         self.work.executions.load(Ordering::SeqCst)
     }
-
-    /// Whether `netstat` would show its port.
-    pub(super) fn is_listening(&self) -> bool {
-        !self.has_ended()
-    }
 }
 
-impl Container for App {
-    fn terminate(&self) {
-        self.server.leave();
-    }
-
-    fn kill(&self) {
-        self.server.kill();
-    }
-
-    fn has_ended(&self) -> bool {
-        self.server.has_ended()
-    }
-}
-
-async fn respond(path: &str, headers: &HeaderMap, work: &Arc<Work>) -> Response<String> {
-    if let Some(duration) = delay(path) {
+async fn respond(request: Request<Incoming>, work: &Arc<Work>) -> Response<String> {
+    let path = request.uri().path();
+    if let Some(duration) = seconds(path, "/delay/") {
         let _in_flight = InFlight::begin(work);
+        work.executions.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(duration).await;
         return server::json(200, format!("{{\"delay\": {}}}\n", duration.as_secs_f64()));
     }
+    if let Some(duration) = seconds(path, "/websocket/") {
+        return websocket(request, duration, InFlight::begin(work));
+    }
     if path == "/headers" {
-        let reply = json!({ "headers": headers_json(headers) });
+        let reply = json!({ "headers": headers_json(request.headers()) });
         server::json(200, format!("{reply:#}\n"))
     } else {
-        server::json(404, "{\"error\": \"there are /delay/N and /headers\"}\n".into())
+        let paths = "{\"error\": \"there are /delay/N, /websocket/N and /headers\"}\n";
+        server::json(404, paths.into())
     }
 }
 
-/// A delay that counts as running until this value is dropped, however the request ends.
-struct InFlight<'a>(&'a Work);
+/// Accepts the WebSocket; a task closes it after this time.
+fn websocket(
+    mut request: Request<Incoming>,
+    duration: Duration,
+    in_flight: InFlight,
+) -> Response<String> {
+    let key = request.headers().get(SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));
+    let Some(Ok(accept)) = key.map(HeaderValue::try_from) else {
+        return server::json(400, "{\"error\": \"this is no WebSocket\"}\n".into());
+    };
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let _in_flight = in_flight;
+        if let Ok(stream) = upgrade.await {
+            let stream = TokioIo::new(stream);
+            let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
+            tokio::time::sleep(duration).await;
+            let _ = socket.close(None).await; // fails where the gateway has gone
+        }
+    });
+    let mut response = Response::new(String::new());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response.headers_mut().extend([
+        (CONNECTION, HeaderValue::from_static("upgrade")),
+        (UPGRADE, HeaderValue::from_static("websocket")),
+        (SEC_WEBSOCKET_ACCEPT, accept),
+    ]);
+    response
+}
 
-impl<'a> InFlight<'a> {
-    fn begin(work: &'a Work) -> Self {
+/// A stream that counts as under way until this value is dropped, however it ends.
+struct InFlight(Arc<Work>);
+
+impl InFlight {
+    fn begin(work: &Arc<Work>) -> Self {
         work.in_flight.fetch_add(1, Ordering::SeqCst);
-        work.executions.fetch_add(1, Ordering::SeqCst);
-        Self(work)
+        Self(Arc::clone(work))
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-fn delay(path: &str) -> Option<Duration> {
-    let seconds: f64 = path.strip_prefix("/delay/")?.parse().ok()?;
-    Duration::try_from_secs_f64(seconds.min(LONGEST_DELAY)).ok()
+fn seconds(path: &str, prefix: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(path.strip_prefix(prefix)?.parse().ok()?).ok()
 }

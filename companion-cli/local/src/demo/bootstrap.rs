@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use laststream_base::causes::Context as _;
+use laststream_policy::module_json::AGENT_CLUSTER;
 use laststream_policy::{Overrides, Policy};
 use laststream_render::Kind;
 
@@ -25,17 +26,10 @@ pub(super) fn plain(admin: &Path, listeners: Vec<Value>, clusters: Vec<Value>) -
     })
 }
 
-/// A listener on a port that the system chooses.
-pub(super) fn listener(
-    name: &str,
-    cluster: &str,
-    retry_policy: &Value,
-    filters: &[Value],
-) -> Value {
-    let mut route = json!({ "cluster": cluster, "timeout": "0s" });
-    if !retry_policy.is_null() {
-        route["retry_policy"] = retry_policy.clone();
-    }
+/// A listener on a port that the system chooses; `route` has more fields of its route.
+pub(super) fn listener(name: &str, cluster: &str, mut route: Value, filters: &[Value]) -> Value {
+    route["cluster"] = cluster.into();
+    route["timeout"] = "0s".into();
     let router =
         json!({ "name": "envoy.filters.http.router", "typed_config": { "@type": ROUTER } });
     let route = json!({ "match": { "prefix": "/" }, "route": route });
@@ -44,6 +38,7 @@ pub(super) fn listener(
         "@type": HCM,
         "stat_prefix": name,
         "use_remote_address": true,
+        "upgrade_configs": [{ "upgrade_type": "websocket" }],
         "http_filters": filters.iter().cloned().chain([router]).collect::<Vec<_>>(),
         "route_config": { "name": name, "virtual_hosts": [host] },
     });
@@ -98,10 +93,10 @@ pub(super) fn add(bootstrap: &mut Value, list: &str, item: Value) {
     }
 }
 
-/// Sends the gate's last call to the agent, as in Istio. `render envoy` cannot do that, because
-/// there is no agent without Istio.
-pub(super) fn set_agent_drain_call(bootstrap: &mut Value, port: u16) -> Result<(), String> {
-    add(bootstrap, "/static_resources/clusters", cluster("agent", &[port]));
+/// Lets the agent's stop start the drain, as in Istio's gateways. `render envoy` cannot do that,
+/// because there is no agent without Istio.
+pub(super) fn start_with_agent(bootstrap: &mut Value, port: u16) -> Result<(), String> {
+    add(bootstrap, "/static_resources/clusters", cluster(AGENT_CLUSTER, &[port]));
     let gate =
         items(bootstrap, "/static_resources/listeners").find(|listener| listener["name"] == "gate");
     let configuration = gate.and_then(|gate| {
@@ -112,7 +107,11 @@ pub(super) fn set_agent_drain_call(bootstrap: &mut Value, port: u16) -> Result<(
     let configuration = configuration.ok_or_else(unusable)?;
     let mut json: Value =
         serde_json::from_str(configuration.as_str().unwrap_or_default()).map_err(|_| unusable())?;
-    json["gate"]["finish"] = "drain_agent".into();
+    let gate = &mut json["gate"];
+    gate["starts"] = "agent".into();
+    gate["begin"] = json!({ "call": "nothing" });
+    gate["finish"] = "quit".into();
+    gate["admin"]["agent_cluster"] = AGENT_CLUSTER.into();
     *configuration = json.to_string().into();
     Ok(())
 }

@@ -1,39 +1,38 @@
-//! The result of a lane: computed from the client's response and the times at which processes
-//! ended, then compared with the expected result.
+//! The result of a lane: computed from what the client got and the time at which Envoy ended, then
+//! compared with the expected result.
 
 use serde::Serialize;
 
+use super::client::StreamEnd;
 use super::lane::{EndedBy, Lane};
 use super::record::{Event, HookEnd};
 use super::times::Times;
 
-/// The result of a lane. Times are seconds since the request was sent.
+/// The result of a lane. Times are seconds since both streams began.
 #[derive(Debug, Clone, Serialize)]
 pub struct LaneResult {
     pub lane: Lane,
     pub about: &'static str,
-    /// The status that the client got; none if the connection broke.
-    pub status: Option<u16>,
-    /// The client's error, if there is no status.
-    pub broken: Option<String>,
-    /// The time at which the client had its answer or error.
-    pub answered: f64,
-    /// Whether the client did not get the app's whole answer.
-    pub lost: bool,
-    /// The number of times that an app did the work.
+    pub request: StreamEnd,
+    pub websocket: StreamEnd,
+    /// The number of times that an app did the work of the request.
     pub executions: usize,
     pub deleted: f64,
-    pub proxy_ended: f64,
-    /// The reason for the end of the proxy.
+    pub envoy_ended: f64,
     pub ended_by: EndedBy,
-    /// The time at which the last container of the pod had ended.
-    pub pod_gone: f64,
     pub why: String,
     pub surprises: Vec<String>,
     pub events: Vec<Event>,
-    /// The end of the proxy's stop hook, if it has one.
+    /// The end of the stop hook, if there is one.
     #[serde(skip)]
     pub hook: Option<HookEnd>,
+}
+
+impl LaneResult {
+    /// The time from the end of the last stream to that of Envoy.
+    pub(super) fn delay(&self) -> f64 {
+        self.envoy_ended - self.request.at.max(self.websocket.at)
+    }
 }
 
 /// Adds the explanation of the result, and the differences from the expected one.
@@ -45,26 +44,16 @@ pub(super) fn judge(mut result: LaneResult, connections: Option<u64>, times: &Ti
 
 /// The explanation in a few words, from the facts alone.
 fn why(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
-    if !result.lost && result.executions > 1 {
+    if !result.request.lost && result.executions > 1 {
         return "another pod did the work again".to_owned();
     }
-    let agent = span(times.agent.as_secs_f64());
+    let drain = span(result.lane.drain_time(times).as_secs_f64());
     match (result.ended_by, &result.hook, connections) {
         (EndedBy::DrainTime, Some(hook), _) if !hook.is_cut => {
-            format!("the hook ended; then the agent took its {agent}")
+            format!("the hook slept, and the agent took its {drain}")
         }
-        (EndedBy::DrainTime, ..) if result.lane == Lane::AppSleeps => {
-            "the hook held the app, and not Envoy".to_owned()
-        }
-        (EndedBy::DrainTime, ..) => format!("the agent ended Envoy {agent} after SIGTERM"),
+        (EndedBy::DrainTime, ..) => format!("the agent ended Envoy {drain} after SIGTERM"),
         (EndedBy::ZeroConnections, ..) => "the agent saw no connection".to_owned(),
-        (EndedBy::Drained, ..) if result.lane.is_native() => {
-            "kubelet ended the app first, then Envoy".to_owned()
-        }
-        (EndedBy::Drained, ..) => format!(
-            "the gate opened: Envoy ended {} after the answer",
-            span(result.proxy_ended - result.answered)
-        ),
         (EndedBy::Sigkill, _, Some(1)) => "one idle connection held Envoy".to_owned(),
         (EndedBy::Sigkill, _, Some(count)) if count > 1 => {
             format!("{count} idle connections held Envoy")
@@ -73,6 +62,9 @@ fn why(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
             format!("the hook never ended: {}", hook.words)
         }
         (EndedBy::Sigkill, ..) => "Envoy did not end".to_owned(),
+        (EndedBy::Itself, ..) if result.lane == Lane::Laststream => {
+            format!("the gate ended Envoy {} after the last stream", span(result.delay()))
+        }
         (EndedBy::Itself, ..) => "Envoy ended by itself".to_owned(),
         (EndedBy::StillRunning, ..) => "Envoy still ran at the end".to_owned(),
     }
@@ -82,22 +74,21 @@ fn span(seconds: f64) -> String {
     format!("{seconds:.1} s")
 }
 
-fn client_result(result: &LaneResult) -> String {
-    match (result.status, &result.broken) {
-        (Some(status), _) => format!("the client got {status}"),
-        (None, broken) => {
-            format!("the connection broke ({})", broken.as_deref().unwrap_or("no reason"))
-        }
-    }
-}
-
 fn surprises(result: &LaneResult, times: &Times) -> Vec<String> {
     let expected = result.lane.expected();
     let mut surprises = Vec::new();
     let mut surprise = |what: String| surprises.push(format!("{}: {what}", result.lane.name()));
-    if result.lost != expected.lost {
-        let planned = if expected.lost { "lost" } else { "answered" };
-        surprise(format!("expected the request to be {planned}, but {}", client_result(result)));
+    for (kind, stream, is_lost) in [
+        ("request", &result.request, expected.is_request_lost),
+        ("WebSocket", &result.websocket, expected.is_websocket_lost),
+    ] {
+        if stream.lost != is_lost {
+            let planned = if is_lost { "lost" } else { "whole" };
+            surprise(format!(
+                "expected the {kind} to be {planned}, but the client got: {}",
+                stream.result
+            ));
+        }
     }
     if result.executions != expected.executions {
         surprise(format!(
@@ -108,19 +99,19 @@ fn surprises(result: &LaneResult, times: &Times) -> Vec<String> {
     }
     if result.ended_by != expected.ended_by {
         surprise(format!(
-            "expected the proxy to be ended by {}, but it was ended by {}",
+            "expected Envoy to be ended by {}, but it was ended by {}",
             expected.ended_by.words(),
             result.ended_by.words()
         ));
     }
-    if result.ended_by == EndedBy::Drained
-        && (result.proxy_ended < result.answered
-            || result.pod_gone >= result.deleted + times.grace_period.as_secs_f64())
+    if result.ended_by == EndedBy::Itself
+        && (result.delay() < 0.0
+            || result.envoy_ended >= result.deleted + times.grace_period.as_secs_f64())
     {
         surprise(format!(
-            "expected the proxy to end between the answer and the end of the grace period, but it \
+            "expected Envoy to end between the last stream and the end of the grace period, but it \
                 ended at {}",
-            span(result.proxy_ended)
+            span(result.envoy_ended)
         ));
     }
     surprises
@@ -138,20 +129,21 @@ pub(super) fn times_in_words(count: usize) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// The observations of a request whose client got its whole answer.
+    pub(in crate::demo) fn stream(result: &str, at: f64, lost: bool) -> StreamEnd {
+        StreamEnd { result: result.to_owned(), at, lost }
+    }
+
+    /// The observations of streams that were whole.
     pub(in crate::demo) fn observed(lane: Lane, ended_by: EndedBy) -> LaneResult {
         LaneResult {
             lane,
             about: lane.about(),
-            status: Some(200),
-            broken: None,
-            answered: 10.0,
-            lost: false,
+            request: stream("200", 10.0, false),
+            websocket: stream("closed", 13.0, false),
             executions: lane.expected().executions,
             deleted: 1.0,
-            proxy_ended: 11.5,
+            envoy_ended: 14.2,
             ended_by,
-            pod_gone: 11.5,
             why: String::new(),
             surprises: Vec::new(),
             events: Vec::new(),
@@ -165,28 +157,29 @@ pub(super) mod tests {
 
     #[test]
     fn an_expected_result_is_no_surprise() {
-        let good = judged(observed(Lane::Laststream, EndedBy::Drained));
+        let good = judged(observed(Lane::Laststream, EndedBy::Itself));
         assert_eq!(good.surprises, [""; 0]);
-        assert_eq!(good.why, "the gate opened: Envoy ended 1.5 s after the answer");
-        let nothing = observed(Lane::NoHook, EndedBy::DrainTime);
-        let lost = judged(LaneResult { lost: true, status: Some(503), ..nothing });
+        assert_eq!(good.why, "the gate ended Envoy 1.2 s after the last stream");
+        let cut = |at| (stream("503", at, true), stream("cut", at, true));
+        let (request, websocket) = cut(6.0);
+        let nothing = observed(Lane::AsInstalled, EndedBy::DrainTime);
+        let lost = judged(LaneResult { request, websocket, ..nothing });
         assert_eq!(lost.surprises, [""; 0]);
         assert_eq!(lost.why, "the agent ended Envoy 5.0 s after SIGTERM");
     }
 
     #[test]
     fn each_wrong_result_is_a_surprise() {
-        let gate = || observed(Lane::Laststream, EndedBy::Drained);
-        let broken = Some("reset".to_owned());
-        let cut = LaneResult { lost: true, status: None, broken, ..gate() };
+        let gate = || observed(Lane::Laststream, EndedBy::Itself);
+        let cut = || stream("cut", 6.0, true);
         for (result, surprises) in [
-            (LaneResult { lost: true, ..gate() }, 1),
-            (LaneResult { ended_by: EndedBy::DrainTime, ..cut }, 2),
-            (observed(Lane::NoHook, EndedBy::DrainTime), 1),
+            (LaneResult { request: cut(), ..gate() }, 1),
+            (LaneResult { websocket: cut(), ended_by: EndedBy::DrainTime, ..gate() }, 2),
+            (observed(Lane::AsInstalled, EndedBy::DrainTime), 2),
             (LaneResult { executions: 2, ..gate() }, 1),
-            (LaneResult { pod_gone: 21.0, ..gate() }, 1),
-            (LaneResult { proxy_ended: 9.0, ..gate() }, 1),
-            (LaneResult { lost: true, ..observed(Lane::NoHook, EndedBy::StillRunning) }, 1),
+            (LaneResult { envoy_ended: 21.0, ..gate() }, 1),
+            (LaneResult { envoy_ended: 12.0, ..gate() }, 1),
+            (observed(Lane::DrainDuration, EndedBy::StillRunning), 1),
         ] {
             let found = judged(result).surprises;
             assert_eq!(found.len(), surprises, "{found:?}");

@@ -1,28 +1,30 @@
-//! The ways of stopping a pod that are compared, and the expected result of each. The hooks with
-//! netstat come from <https://github.com/istio/istio/issues/7136>.
+//! The ways of stopping a gateway that are compared, and the expected result of each. The hook with
+//! netstat comes from <https://github.com/istio/istio/issues/7136>.
+
+use std::time::Duration;
 
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
-/// One way of stopping a pod.
+use super::times::Times;
+
+/// One way of stopping a gateway's pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Lane {
     Laststream,
-    /// A classic sidecar as Istio injects it.
-    NoHook,
-    /// A hook of the app's container that sleeps.
-    AppSleeps,
+    /// A gateway as Istio's chart installs it.
+    AsInstalled,
+    /// A `terminationDrainDuration` that is long enough.
+    DrainDuration,
     ExitOnZero,
+    Sleep,
     Netstat,
-    /// The netstat hook that knows of the agent.
-    NetstatFixed,
     Retries,
-    NativeSidecar,
 }
 
-/// The reason for the end of the pod's proxy.
+/// The reason for the end of the pod's Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
@@ -30,11 +32,10 @@ pub enum EndedBy {
     DrainTime,
     /// Its agent, when it saw no connection.
     ZeroConnections,
-    /// Its agent, at once at SIGTERM, because it had drained Envoy before.
-    Drained,
     Sigkill,
+    /// Envoy itself, at a gate's call.
     Itself,
-    /// The proxy still ran when the demo ended.
+    /// Envoy still ran when the demo ended.
     StillRunning,
 }
 
@@ -43,7 +44,6 @@ impl EndedBy {
         match self {
             Self::DrainTime => "its agent, a fixed time after SIGTERM",
             Self::ZeroConnections => "its agent, which saw no connection",
-            Self::Drained => "its agent, at once at SIGTERM",
             Self::Sigkill => "SIGKILL",
             Self::Itself => "itself",
             Self::StillRunning => "nothing (it still runs)",
@@ -53,7 +53,8 @@ impl EndedBy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Expected {
-    pub(super) lost: bool,
+    pub(super) is_request_lost: bool,
+    pub(super) is_websocket_lost: bool,
     pub(super) executions: usize,
     pub(super) ended_by: EndedBy,
 }
@@ -66,41 +67,33 @@ impl Lane {
     pub fn name(self) -> &'static str {
         match self {
             Self::Laststream => "laststream",
-            Self::NoHook => "classic sidecar, no hook",
-            Self::AppSleeps => "sleep 5 in the app",
+            Self::AsInstalled => "the chart as installed",
+            Self::DrainDuration => "terminationDrainDuration",
             Self::ExitOnZero => "exit on zero connections",
+            Self::Sleep => "sleep hook",
             Self::Netstat => "netstat hook",
-            Self::NetstatFixed => "netstat hook, corrected",
-            Self::Retries => "retries at the gateway",
-            Self::NativeSidecar => "native sidecar",
+            Self::Retries => "retries at the caller",
         }
     }
 
     pub fn about(self) -> &'static str {
         match self {
             Self::Laststream => {
-                "laststream counts streams in a classic sidecar; preStop: pilot-agent wait --url \
-                    …/prestop"
+                "the gate counts streams, and ends Envoy after the last one; \
+                    terminationDrainDuration: 18s is only its deadline"
             }
-            Self::NoHook => "Istio's agent ends the sidecar a fixed time after SIGTERM",
-            Self::AppSleeps => {
-                "preStop of the app's container: sleep 5; the classic sidecar has no hook"
-            }
+            Self::AsInstalled => "Istio's agent ends Envoy 5 s after SIGTERM",
+            Self::DrainDuration => "terminationDrainDuration: 18s, and nothing else",
             Self::ExitOnZero => {
-                "EXIT_ON_ZERO_ACTIVE_CONNECTIONS: the classic sidecar stays until it has no \
-                    connection"
+                "EXIT_ON_ZERO_ACTIVE_CONNECTIONS: the agent waits until Envoy has no connection"
             }
+            Self::Sleep => "preStop: sleep 6; then the agent takes its 5 s",
             Self::Netstat => {
                 "preStop: while [ $(netstat -plunt | grep tcp | grep -v envoy | wc -l) -ne 0 ]; do \
                     sleep 1; done"
             }
-            Self::NetstatFixed => "preStop: the same with egrep -v 'envoy|pilot-agent'",
             Self::Retries => {
-                "no hook; the gateway repeats broken requests on another pod (retryOn: reset)"
-            }
-            Self::NativeSidecar => {
-                "Istio's default since 1.27, with its own hook: an init container with \
-                    restartPolicy Always, which kubelet ends after the app"
+                "no hook; the caller repeats broken requests on another pod (retryOn: reset)"
             }
         }
     }
@@ -113,27 +106,27 @@ impl Lane {
         if self == Self::Retries { 2 } else { 1 }
     }
 
-    /// Whether kubelet stops the sidecar after the app, and not at the same time.
-    pub(super) fn is_native(self) -> bool {
-        self == Self::NativeSidecar
-    }
-
-    /// Whether the agent waits for the last connection after SIGTERM, and not only for
-    /// `terminationDrainDuration`.
-    pub(super) fn exits_on_zero(self) -> bool {
-        self == Self::ExitOnZero
+    /// The `terminationDrainDuration` of the pod.
+    pub(super) fn drain_time(self, times: &Times) -> Duration {
+        match self {
+            Self::Laststream | Self::DrainDuration => times.long_drain,
+            _ => times.agent,
+        }
     }
 
     pub(super) fn expected(self) -> Expected {
-        let answered = |ended_by| Expected { lost: false, executions: 1, ended_by };
+        let ends = |[is_request_lost, is_websocket_lost]: [bool; 2], ended_by| Expected {
+            is_request_lost,
+            is_websocket_lost,
+            executions: if self == Self::Retries { 2 } else { 1 },
+            ended_by,
+        };
         match self {
-            Self::NoHook | Self::AppSleeps => {
-                Expected { lost: true, ..answered(EndedBy::DrainTime) }
-            }
-            Self::ExitOnZero | Self::Netstat => answered(EndedBy::Sigkill),
-            Self::NetstatFixed => answered(EndedBy::DrainTime),
-            Self::Retries => Expected { executions: 2, ..answered(EndedBy::DrainTime) },
-            Self::Laststream | Self::NativeSidecar => answered(EndedBy::Drained),
+            Self::Laststream => ends([false, false], EndedBy::Itself),
+            Self::AsInstalled => ends([true, true], EndedBy::DrainTime),
+            Self::DrainDuration => ends([false, false], EndedBy::DrainTime),
+            Self::ExitOnZero | Self::Netstat => ends([false, false], EndedBy::Sigkill),
+            Self::Sleep | Self::Retries => ends([false, true], EndedBy::DrainTime),
         }
     }
 }

@@ -1,17 +1,17 @@
-//! The experiment of `laststream demo` on real Envoys: a request in flight, its pod deleted, once
-//! for each way of stopping a pod; and the `x-forwarded-proto` that the app sees.
+//! The experiment of `laststream demo` on real Envoys: a request and a WebSocket in a gateway, its
+//! pod deleted, once for each way of stopping it; and the `x-forwarded-proto` that the app sees.
 //!
 //! Real: the Envoys, every connection, the module, the times. Models of the rest, each in a file of
 //! its own: [`app`] answers as httpbin does, [`agent`] behaves at SIGTERM as Istio's pilot-agent
-//! does, [`kubelet`] stops containers by Kubernetes' rules. A result has the client's response and
-//! the times at which processes ended; [`judge`] compares it with the expected result in [`lane`].
+//! does, [`kubelet`] stops a container by Kubernetes' rules. A result has what the client got and
+//! the time at which Envoy ended; [`judge`] compares it with the expected result in [`lane`].
 
 mod agent;
 mod app;
 mod bootstrap;
+mod caller;
+mod client;
 mod clock;
-mod container;
-mod gateway;
 mod hook;
 mod judge;
 mod kubelet;
@@ -99,6 +99,6 @@ pub fn run(
     })
 }
 
-/// The number of Envoys: a sidecar for each lane and one more for the second pod, the gateway, and
+/// The number of Envoys: a gateway for each lane and one more for the second pod, the caller, and
 /// the gateway for `x-forwarded-proto`.
 const ENVOYS: usize = Lane::ALL.len() + 3;

@@ -1,4 +1,4 @@
-//! A pod: the app, and an Envoy with its agent beside it.
+//! A gateway's pod: an Envoy with its agent; and the app behind it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,11 @@ use super::app::App;
 use super::bootstrap;
 use super::clock::Clock;
 use super::hook::Hook;
-use super::kubelet::Stopping;
 use super::lane::{EndedBy, Lane};
 use super::proxy::{Proxy, Starter};
-use super::record::Actor;
 use super::times::Times;
 use crate::http::Http;
+use crate::waiting::START;
 use laststream_base::causes::Context as _;
 use laststream_http::Route;
 
@@ -25,9 +24,8 @@ pub(super) struct Pod {
     pub(super) agent: Agent,
     proxy: Arc<Proxy>,
     lane: Lane,
-    /// The ports of its listeners, which are known once its Envoy serves.
+    /// The port of its listener, which is known once its Envoy serves.
     pub(super) inbound: u16,
-    gate: u16,
 }
 
 impl Pod {
@@ -39,7 +37,7 @@ impl Pod {
         times: &Times,
     ) -> Result<Self, String> {
         let app = App::start()?;
-        let agent = Agent::start(lane.exits_on_zero(), times)?;
+        let agent = Agent::start(lane, times)?;
         let name = format!("{}-{index}", lane.key());
         let bootstrap = if lane == Lane::Laststream {
             let mut bootstrap = bootstrap::rendered(
@@ -47,10 +45,10 @@ impl Pod {
                 starter.module(),
                 &starter.admin(&name),
             )?;
-            bootstrap::set_agent_drain_call(&mut bootstrap, agent.port())?;
+            bootstrap::start_with_agent(&mut bootstrap, agent.port())?;
             bootstrap
         } else {
-            let listener = bootstrap::listener("main", "app", &Value::Null, &[]);
+            let listener = bootstrap::listener("main", "app", json!({}), &[]);
             bootstrap::plain(
                 &starter.admin(&name),
                 vec![listener],
@@ -59,16 +57,17 @@ impl Pod {
         };
         let proxy = Arc::new(starter.start(&name, &bootstrap)?);
         agent.attach_proxy(Arc::clone(&proxy));
-        Ok(Self { app, agent, proxy, lane, inbound: 0, gate: 0 })
+        Ok(Self { app, agent, proxy, lane, inbound: 0 })
     }
 
     pub(super) fn ready(mut self, stop: &Clock) -> Result<Self, String> {
         self.proxy.ready(stop)?;
         self.inbound = self.proxy.port("main")?;
-        if self.lane == Lane::Laststream {
-            self.gate = self.proxy.port("gate")?;
-        }
-        Ok(self)
+        // A gate starts only at the stop of an agent that it has seen.
+        let limit = stop.now() + START;
+        let is_seen = || self.lane != Lane::Laststream || self.agent.was_asked();
+        stop.until(|| is_seen() || stop.now() >= limit);
+        if is_seen() { Ok(self) } else { Err("the gate does not ask for the agent".to_owned()) }
     }
 
     /// The reason for the end of the pod's Envoy.
@@ -79,31 +78,17 @@ impl Pod {
         self.agent.ended_by().unwrap_or(EndedBy::Itself)
     }
 
-    /// The app's container, and how kubelet stops it.
-    pub(super) fn stopping_app(&self, times: &Times) -> Stopping<'_> {
-        let hook = (self.lane == Lane::AppSleeps).then(|| Hook::sleep(times));
-        Stopping { container: &self.app, who: Actor::App, hook, after: None }
-    }
-
-    /// The proxy's container, and how kubelet stops it.
-    pub(super) fn stopping_proxy(&self, times: &Times) -> Stopping<'_> {
-        let hook = match self.lane {
-            Lane::Laststream => Some(Hook::wait(self.gate, times)),
-            Lane::Netstat => Some(Hook::netstat(&self.app, Some(&self.agent), times)),
-            Lane::NetstatFixed => Some(Hook::netstat(&self.app, None, times)),
-            Lane::NativeSidecar => Some(Hook::request_drain(self.agent.port(), times)),
-            Lane::NoHook | Lane::AppSleeps | Lane::ExitOnZero | Lane::Retries => None,
-        };
-        Stopping {
-            container: &self.agent,
-            who: Actor::Proxy,
-            hook,
-            after: self.lane.is_native().then_some(&self.app),
+    /// The stop hook of its container.
+    pub(super) fn hook(&self, times: &Times) -> Option<Hook<'_>> {
+        match self.lane {
+            Lane::Sleep => Some(Hook::sleep(times)),
+            Lane::Netstat => Some(Hook::netstat(&self.agent, times)),
+            _ => None,
         }
     }
 }
 
-/// A caller in the mesh that keeps its connection, which was used once and is idle now.
+/// A client that keeps its connection, which was used once and is idle now.
 pub(super) fn idle_connection(port: u16) -> Result<Http, String> {
     let caller = Http::new(Route::Direct, true);
     let used = caller.request(
@@ -112,7 +97,7 @@ pub(super) fn idle_connection(port: u16) -> Result<Http, String> {
         &[],
         Duration::from_secs(10),
     );
-    used.context("a first request to a sidecar failed")?;
+    used.context("a first request to a gateway failed")?;
     Ok(caller)
 }
 

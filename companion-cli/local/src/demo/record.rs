@@ -18,29 +18,22 @@ use super::lane::Lane;
 #[strum(serialize_all = "snake_case")]
 pub enum Actor {
     Client,
-    App,
-    OtherApp,
-    AppHook,
     Hook,
-    /// The sidecar: Envoy and its agent.
-    Proxy,
+    /// Envoy and its agent.
+    Gateway,
     /// The part that deletes the pod.
     Kubelet,
 }
 
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OtherApp => "second app",
-            Self::AppHook => "app's hook",
-            _ => self.into(),
-        })
+        f.write_str(self.into())
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
-    /// The time in seconds since the request was sent.
+    /// The time in seconds since both streams began.
     pub at: f64,
     pub who: Actor,
     pub what: String,
@@ -57,18 +50,22 @@ pub enum LaneMark {
     Answered,
     /// The client will not get the app's answer.
     Lost,
+    /// The app has closed the WebSocket.
+    Closed,
+    /// The WebSocket broke before the app closed it.
+    Cut,
     /// Kubelet sends SIGKILL.
     Killed,
-    ProxyEnded,
+    EnvoyEnded,
 }
 
-/// The end of the stop hook of the proxy's container.
+/// The end of the stop hook.
 #[derive(Debug, Clone)]
 pub struct HookEnd {
     /// Whether the end of the grace period cut it.
     pub is_cut: bool,
     /// Its last words, or the thing that it still waited for.
-    pub words: String,
+    pub words: &'static str,
 }
 
 /// What the view is told while the lanes go on.
@@ -114,7 +111,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    pub(super) fn proxy_hook_ended(&self, words: String, is_cut: bool) {
+    pub(super) fn hook_ended(&self, words: &'static str, is_cut: bool) {
         if let Ok(mut notes) = self.notes.lock() {
             notes.hook = Some(HookEnd { is_cut, words });
         }

@@ -4,8 +4,9 @@
 use std::io;
 use std::path::Path;
 
+use super::client::StreamEnd;
 use super::judge::{LaneResult, times_in_words};
-use super::story::{Grade, native_remark, title};
+use super::story::{Grade, sidecars, title};
 use super::times::Times;
 use super::{Outcome, Row};
 use laststream_base::files::write_atomically;
@@ -21,7 +22,7 @@ pub fn write(file: &Path, outcome: &Outcome) -> io::Result<()> {
 
 fn page(outcome: &Outcome) -> String {
     let Outcome { times, lanes, forwarded_proto, surprises, envoy } = outcome;
-    let ends = lanes.iter().map(|lane| lane.answered.max(lane.proxy_ended));
+    let ends = lanes.iter().map(|lane| lane.request.at.max(lane.envoy_ended));
     let scale = 100.0 / ends.fold(times.grace_ends().as_secs_f64(), f64::max);
     let shortened = if times.is_shortened() { " (all times are shortened alike)" } else { "" };
     let surprise =
@@ -29,8 +30,8 @@ fn page(outcome: &Outcome) -> String {
     let values = [
         ("style", STYLE.to_owned()),
         ("title", title(lanes, times).to_owned()),
-        ("remark", native_remark(lanes, times).unwrap_or_default().to_owned()),
         ("request", times.request.as_secs_f64().to_string()),
+        ("websocket", times.websocket.as_secs_f64().to_string()),
         ("delete", times.delete_after.as_secs_f64().to_string()),
         ("grace", times.grace_period.as_secs_f64().to_string()),
         ("shortened", shortened.to_owned()),
@@ -38,6 +39,7 @@ fn page(outcome: &Outcome) -> String {
         ("envoy", escape(envoy)),
         ("surprises", surprises.iter().map(surprise).collect()),
         ("lanes", lanes.iter().map(|lane| lane_row(lane, times, scale)).collect()),
+        ("sidecars", sidecars(lanes, times).iter().map(sidecar_row).collect()),
         ("schemes", forwarded_proto.rows.iter().map(scheme_row).collect()),
     ];
     let mut parts = PAGE.split("{{");
@@ -51,28 +53,38 @@ fn page(outcome: &Outcome) -> String {
 
 /// A lane. `scale` turns seconds into percents of the bar's width.
 fn lane_row(lane: &LaneResult, times: &Times, scale: f64) -> String {
-    let [request, end] = [lane.request_grade(), lane.end_grade(times)].map(Into::<&str>::into);
-    let fate = if lane.lost { "lost" } else { "answered" };
+    let LaneResult { request, websocket, .. } = lane;
+    let end: &str = lane.end_grade(times).into();
     let cut = if lane.end().contains("SIGKILL") { " cut" } else { "" };
     let grace_ends = lane.deleted + times.grace_period.as_secs_f64();
+    let bar = |class: &str, at: f64| format!("<i class=\"{class}\" style=\"width:{at:.2}%\"></i>");
+    let stream =
+        |stream: &StreamEnd| bar(if stream.lost { "lost" } else { "whole" }, stream.at * scale);
+    let cell = |grade: Grade, text: &str| {
+        format!("<td class=\"{}\">{}", Into::<&str>::into(grade), escape(text))
+    };
     format!(
-        "<tr class=\"{end}\"><th>{}<small>{}</small><td><div class=\"track\">\
-         <i class=\"{fate}\" style=\"width:{:.2}%\"></i>\
-         <i class=\"proxy{cut}\" style=\"width:{:.2}%\"></i>\
+        "<tr class=\"{end}\"><th>{}<small>{}</small><td><div class=\"track\">{}{}{}\
          <i class=\"mark\" style=\"left:{:.2}%\"></i><i class=\"mark\" style=\"left:{:.2}%\"></i>\
-         </div><td class=\"{request}\">{}, {fate}<td class=\"{request}\">{}\
-         <td class=\"{end}\">{}<td>{}\n",
+         </div>{}{}{}{}<td>{}\n",
         lane.lane.name(),
         escape(lane.about),
-        lane.answered * scale,
-        lane.proxy_ended * scale,
+        stream(request),
+        stream(websocket),
+        bar(&format!("envoy{cut}"), lane.envoy_ended * scale),
         lane.deleted * scale,
         grace_ends * scale,
-        lane.response(),
-        times_in_words(lane.executions),
-        lane.end(),
+        cell(request.grade(), &request.cell()),
+        cell(lane.work_grade(), &times_in_words(lane.executions)),
+        cell(websocket.grade(), &websocket.cell()),
+        cell(lane.end_grade(times), &lane.end()),
         escape(&lane.why)
     )
+}
+
+/// A kind of sidecar, whose result is computed.
+fn sidecar_row((name, words): &(&str, String)) -> String {
+    format!("<tr><th>{name}<td colspan=\"6\" class=\"soft\">computed: {}\n", escape(words))
 }
 
 fn scheme_row(row: &Row) -> String {

@@ -134,7 +134,7 @@ impl SchemeStage {
             },
         });
         for (name, filters) in [("nothing", vec![]), ("lua", vec![lua])] {
-            let listener = bootstrap::listener(name, "app", &Value::Null, &filters);
+            let listener = bootstrap::listener(name, "app", json!({}), &filters);
             bootstrap::add(&mut config, "/static_resources/listeners", listener);
         }
         Ok(Self { proxy: starter.start("scheme", &config)?, _app: app, ports: [0; 3] })

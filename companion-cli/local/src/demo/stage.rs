@@ -1,14 +1,12 @@
-//! Starts all pods and gateways, runs the lanes side by side, and observes them.
+//! Starts all gateways and their caller, runs the lanes side by side, and observes them.
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use http::Method;
-
-use super::clock::{Clock, GRAIN};
-use super::container::Container as _;
+use super::client::{Client, StreamEnd};
+use super::clock::Clock;
 use super::judge::{LaneResult, judge};
 use super::kubelet::Kubelet;
 use super::lane::{EndedBy, Lane};
@@ -17,22 +15,22 @@ use super::proxy::{INTERRUPTED, Proxy, Starter};
 use super::record::{Actor, LaneMark, News, Record, seconds};
 use super::scheme::{Scheme, SchemeStage};
 use super::times::Times;
-use super::{Settings, gateway};
+use super::{Settings, caller};
 use crate::http::Http;
-use laststream_gate::Response;
 
-/// The pods and gateways that run before the requests are sent.
+/// The Envoys that run before the streams begin.
 pub(super) struct Stage {
     lanes: Vec<RunningLane>,
     scheme: Scheme,
-    _gateway: Proxy,
+    _caller: Proxy,
 }
 
 /// A lane whose pods run.
 struct RunningLane {
     lane: Lane,
     pods: Vec<Pod>,
-    gateway: u16,
+    /// The caller's port.
+    port: u16,
     _idle: Vec<Http>,
 }
 
@@ -51,18 +49,18 @@ impl Stage {
             Ok((lane, pods.collect::<Result<Vec<_>, _>>()?))
         });
         let all: Vec<(Lane, Vec<Pod>)> = all.collect::<Result<_, String>>()?;
-        let gateway = gateway::start(starter, &all)?;
+        let caller = caller::start(starter, &all)?;
         let scheme = scheme.ready(&stop)?.play()?;
-        gateway.ready(&stop)?;
+        caller.ready(&stop)?;
         let set = |(lane, pods): (Lane, Vec<Pod>)| {
             let idle = pods.iter().map(|pod| idle_connection(pod.inbound));
             let idle = idle.collect::<Result<_, String>>()?;
-            Ok(RunningLane { lane, pods, gateway: gateway.port(lane.key())?, _idle: idle })
+            Ok(RunningLane { lane, pods, port: caller.port(lane.key())?, _idle: idle })
         };
         Ok(Self {
             lanes: all.into_iter().map(set).collect::<Result<_, String>>()?,
             scheme,
-            _gateway: gateway,
+            _caller: caller,
         })
     }
 
@@ -98,35 +96,35 @@ impl RunningLane {
     fn play(&self, times: &Times, clock: &Clock, news: &Sender<News>) -> LaneResult {
         let record = Record::new(self.lane, clock.clone(), news);
         self.pods.iter().for_each(|pod| pod.agent.start_clock(clock));
-        let (answer, answered, deletion) = thread::scope(|scope| {
-            let client = scope.spawn(|| self.request(times, clock, &record));
+        let client = Client { port: self.port, times, clock, record: &record };
+        let (request, websocket, deletion) = thread::scope(|scope| {
+            let request = scope.spawn(|| client.request());
+            let websocket = scope.spawn(|| client.websocket());
             clock.until(|| clock.now() >= times.delete_after);
-            // On a busy machine the request may not have reached the app yet, and without it there
-            // is nothing to lose.
+            // On a busy machine the streams may not have reached the app yet, and without them
+            // there is nothing to lose.
             clock.until(|| {
-                self.pods.iter().any(|pod| pod.app.in_flight() > 0) || client.is_finished()
+                let in_flight: usize = self.pods.iter().map(|pod| pod.app.in_flight()).sum();
+                in_flight == 2 || request.is_finished() || websocket.is_finished()
             });
             let deletion = self.delete(times, clock, &record);
-            let (answer, answered) =
-                client.join().unwrap_or_else(|_| (Err("the client broke".to_owned()), clock.now()));
-            // the second pod, which is not deleted
-            self.pods.iter().for_each(|pod| pod.app.terminate());
-            (answer, answered, deletion)
+            let broke = |_| {
+                let result = "the client broke".to_owned();
+                StreamEnd { result, at: seconds(clock.now()), lost: true }
+            };
+            (request.join().unwrap_or_else(broke), websocket.join().unwrap_or_else(broke), deletion)
         });
         let pod = self.pods.get(deletion.pod);
         let (events, hook) = record.finish();
         let result = LaneResult {
             lane: self.lane,
             about: self.lane.about(),
-            lost: !answer.as_ref().is_ok_and(is_whole),
-            status: answer.as_ref().ok().map(|reply| reply.status),
-            broken: answer.err(),
-            answered: seconds(answered),
+            request,
+            websocket,
             executions: self.pods.iter().map(|pod| pod.app.executions()).sum(),
             deleted: seconds(deletion.at),
-            proxy_ended: seconds(deletion.proxy_ended),
+            envoy_ended: seconds(deletion.envoy_ended),
             ended_by: pod.map_or(EndedBy::StillRunning, Pod::ended_by),
-            pod_gone: seconds(deletion.pod_gone),
             why: String::new(),
             surprises: Vec::new(),
             events,
@@ -135,82 +133,21 @@ impl RunningLane {
         judge(result, pod.and_then(|pod| pod.agent.connections()), times)
     }
 
-    /// The client: one request through the gateway.
-    fn request(
-        &self,
-        times: &Times,
-        clock: &Clock,
-        record: &Record<'_>,
-    ) -> (Result<Response, String>, Duration) {
-        record.note(Actor::Client, format!("GET /delay/{}", times.request.as_secs_f64()));
-        let url =
-            format!("http://127.0.0.1:{}/delay/{}", self.gateway, times.request.as_secs_f64());
-        let answer = request_until_over(url, times.patience(), clock);
-        let at = clock.now();
-        let words = match &answer {
-            Ok(reply) => format!("gets {}", reply.status),
-            Err(error) => format!("the connection breaks: {error}"),
-        };
-        let is_good = answer.as_ref().is_ok_and(is_whole);
-        record.mark(
-            Actor::Client,
-            words,
-            if is_good { LaneMark::Answered } else { LaneMark::Lost },
-        );
-        (answer, at)
-    }
-
-    /// Deletes the pod that has the request, and waits until it has gone.
+    /// Deletes the pod that has the streams, and waits until it has gone.
     fn delete(&self, times: &Times, clock: &Clock, record: &Record<'_>) -> Deletion {
         let index = self.pods.iter().position(|pod| pod.app.in_flight() > 0).unwrap_or_default();
-        let mut deletion = Deletion {
-            pod: index,
-            at: clock.now(),
-            proxy_ended: Duration::ZERO,
-            pod_gone: Duration::ZERO,
-        };
-        let Some(pod) = self.pods.get(index) else { return deletion };
-        record.mark(Actor::Kubelet, "the pod is deleted", LaneMark::Deleted);
-        let kubelet = Kubelet { times, record, clock };
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                if kubelet.stop(&pod.stopping_app(times)) {
-                    record.note(Actor::App, "ends");
-                }
-            });
-            kubelet.stop(&pod.stopping_proxy(times));
-            deletion.proxy_ended = clock.now();
-            record.mark(Actor::Proxy, "has ended", LaneMark::ProxyEnded);
-        });
-        deletion.pod_gone = clock.now();
-        deletion
-    }
-}
-
-/// Sends the request in a separate thread, because nothing can end a request that is under way.
-/// When the demo is over, the thread is abandoned.
-fn request_until_over(url: String, patience: Duration, clock: &Clock) -> Result<Response, String> {
-    let (sender, answer) = channel();
-    thread::spawn(move || sender.send(Http::default().request(Method::GET, &url, &[], patience)));
-    loop {
-        match answer.recv_timeout(GRAIN) {
-            Ok(answer) => return answer.map_err(|error| error.to_string()),
-            Err(RecvTimeoutError::Timeout) if !clock.is_over() => {}
-            Err(error) => return Err(error.to_string()),
+        let at = clock.now();
+        if let Some(pod) = self.pods.get(index) {
+            record.mark(Actor::Kubelet, "the pod is deleted", LaneMark::Deleted);
+            Kubelet { times, record, clock }.stop(&pod.agent, pod.hook(times).as_ref());
+            record.mark(Actor::Gateway, "has ended", LaneMark::EnvoyEnded);
         }
+        Deletion { pod: index, at, envoy_ended: clock.now() }
     }
-}
-
-/// Whether the response is the app's own and complete.
-fn is_whole(response: &Response) -> bool {
-    response.status == 200
-        && serde_json::from_str::<serde_json::Value>(&response.body)
-            .is_ok_and(|json| json["delay"].is_number())
 }
 
 struct Deletion {
     pod: usize,
     at: Duration,
-    proxy_ended: Duration,
-    pod_gone: Duration,
+    envoy_ended: Duration,
 }

@@ -1,8 +1,9 @@
-//! The meaning of the results, for the view and the report: a grade for each, and a title that
-//! claims nothing that the results do not show.
+//! The meaning of the results, for the view and the report: a grade for each, a title that claims
+//! nothing that the results do not show, and what follows from them for sidecars.
 
 use strum::IntoStaticStr;
 
+use super::client::StreamEnd;
 use super::judge::LaneResult;
 use super::lane::{EndedBy, Lane};
 use super::times::Times;
@@ -16,108 +17,119 @@ pub(super) enum Grade {
     Bad,
 }
 
+impl StreamEnd {
+    pub(super) fn cell(&self) -> String {
+        format!("{} at {:.1} s", self.result, self.at)
+    }
+
+    pub(super) fn grade(&self) -> Grade {
+        if self.lost { Grade::Bad } else { Grade::Good }
+    }
+}
+
 impl LaneResult {
-    /// The response that the client got, and when.
-    pub(super) fn response(&self) -> String {
-        let status = self.status.map_or("no answer".to_owned(), |status| status.to_string());
-        format!("{status} at {:.1} s", self.answered)
+    pub(super) fn work_grade(&self) -> Grade {
+        if self.executions > 1 { Grade::Fair } else { Grade::Good }
     }
 
-    /// A lost request is worse than work that was done twice.
-    pub(super) fn request_grade(&self) -> Grade {
-        match (self.lost, self.executions) {
-            (true, _) => Grade::Bad,
-            (false, 0 | 1) => Grade::Good,
-            (false, _) => Grade::Fair,
-        }
-    }
-
-    /// A good end comes after the answer, and at once: before the agent's fixed time is over.
+    /// A good end comes soon after the last stream, and not after a fixed time.
     pub(super) fn end_grade(&self, times: &Times) -> Grade {
         let grade = match self.ended_by {
             EndedBy::Sigkill | EndedBy::StillRunning => Grade::Bad,
-            _ if self.proxy_ended - self.answered < times.agent.as_secs_f64() => Grade::Good,
+            EndedBy::DrainTime => Grade::Fair,
+            _ if self.delay() < times.agent.as_secs_f64() => Grade::Good,
             _ => Grade::Fair,
         };
-        grade.max(self.request_grade())
+        grade.max(self.request.grade()).max(self.websocket.grade()).max(self.work_grade())
     }
 
-    /// The time of the proxy's end, with the signal that users notice.
+    /// The time of Envoy's end, with the signal that users notice.
     pub(super) fn end(&self) -> String {
         let signal = if self.ended_by == EndedBy::Sigkill { ", SIGKILL" } else { "" };
-        format!("{:.1} s{signal}", self.proxy_ended)
+        format!("{:.1} s{signal}", self.envoy_ended)
     }
 }
 
 pub(super) fn title(lanes: &[LaneResult], times: &Times) -> &'static str {
-    let is_good = |lane: &&LaneResult| lane.end_grade(times) == Grade::Good;
-    let mut best = lanes.iter().filter(|lane| !lane.lane.is_native()).filter(is_good);
+    let mut best = lanes.iter().filter(|lane| lane.end_grade(times) == Grade::Good);
     match (best.next(), best.next()) {
         (Some(LaneResult { lane: Lane::Laststream, .. }), None) => {
-            "With a classic sidecar, only laststream loses no request, does the work once, and \
-                ends Envoy at once"
+            "Only laststream loses no stream, does the work once, and ends the gateway at once"
         }
-        _ => "A request in flight, and its pod is deleted",
+        _ => "Two streams in a gateway, and its pod is deleted",
     }
 }
 
-/// The remark on native sidecars, if the results show it.
-pub(super) fn native_remark(lanes: &[LaneResult], times: &Times) -> Option<&'static str> {
-    let is_good = |lane: &LaneResult| lane.lane.is_native() && lane.end_grade(times) == Grade::Good;
-    lanes.iter().any(is_good).then_some(
-        "A native sidecar does so here without laststream: kubelet ends it after the app. A \
-            gateway has no app to wait for.",
-    )
+/// The two kinds of sidecars, computed: a classic one has the same agent as the gateway, and a
+/// native one stays until its app has ended.
+pub(super) fn sidecars(lanes: &[LaneResult], times: &Times) -> Vec<(&'static str, String)> {
+    let installed = lanes.iter().find(|lane| lane.lane == Lane::AsInstalled);
+    let classic = installed.map(|lane| {
+        let (request, websocket) = (lane.request.cell(), lane.websocket.cell());
+        ("classic sidecar", format!("the same: {request}, {websocket}"))
+    });
+    let last = times.request.max(times.websocket).as_secs_f64();
+    let native = format!("not lost: kubelet ends Envoy after the app, which ends at {last:.1} s");
+    classic.into_iter().chain([("native sidecar", native)]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::judge::tests::observed;
+    use crate::demo::judge::tests::{observed, stream};
 
-    /// The expected results: `observed` has an answer after 10 s, and the proxy's end 1.5 s later.
+    /// The expected results: Envoy ends 1.2 s after the last stream, or late.
     fn results() -> Vec<LaneResult> {
         let result = |lane: &Lane| {
             let expected = lane.expected();
-            let held = if expected.ended_by == EndedBy::Drained { 1.5 } else { 5.1 };
-            let proxy_ended = 10.0 + held;
-            LaneResult { lost: expected.lost, proxy_ended, ..observed(*lane, expected.ended_by) }
+            let result = observed(*lane, expected.ended_by);
+            let end = |lost, whole: &StreamEnd| {
+                if lost { stream("cut", 6.0, true) } else { whole.clone() }
+            };
+            LaneResult {
+                request: end(expected.is_request_lost, &result.request),
+                websocket: end(expected.is_websocket_lost, &result.websocket),
+                ..result
+            }
         };
         Lane::ALL.iter().map(result).collect()
     }
 
     #[test]
-    fn a_lost_request_is_worse_than_work_done_twice() {
-        let grades = |lane: &LaneResult| (lane.request_grade(), lane.end_grade(&Times::usual()));
-        let found: Vec<_> = results().iter().map(grades).collect();
+    fn a_lost_stream_is_worse_than_work_done_twice() {
+        let grades =
+            results().iter().map(|lane| lane.end_grade(&Times::usual())).collect::<Vec<_>>();
         let (good, fair, bad) = (Grade::Good, Grade::Fair, Grade::Bad);
-        let [laststream, lost, killed] = [(good, good), (bad, bad), (good, bad)];
-        let [held, twice] = [(good, fair), (fair, fair)];
-        assert_eq!(found, [laststream, lost, lost, killed, killed, held, twice, laststream]);
+        assert_eq!(grades, [good, bad, fair, bad, bad, bad, bad]);
+        let twice = LaneResult { executions: 2, ..results().remove(0) };
+        assert_eq!(twice.end_grade(&Times::usual()), fair);
     }
 
     #[test]
     fn the_title_claims_only_what_the_results_show() {
-        let times = Times::usual();
-        let claims = |lanes: &[LaneResult]| title(lanes, &times).contains("only laststream");
-        let remarks = |lanes: &[LaneResult]| native_remark(lanes, &times).is_some();
-        assert!(claims(&results()) && remarks(&results()));
+        let claims =
+            |lanes: &[LaneResult]| title(lanes, &Times::usual()).contains("Only laststream");
+        assert!(claims(&results()));
+        let cut = stream("cut", 6.0, true);
         for (lane, worse) in [
-            (Lane::Laststream, LaneResult { lost: true, ..results().remove(0) }),
+            (Lane::Laststream, LaneResult { websocket: cut, ..results().remove(0) }),
             (Lane::Laststream, LaneResult { executions: 2, ..results().remove(0) }),
-            (Lane::Laststream, LaneResult { proxy_ended: 15.1, ..results().remove(0) }),
+            (Lane::Laststream, LaneResult { envoy_ended: 18.1, ..results().remove(0) }),
             // another lane that is as good
-            (Lane::Netstat, observed(Lane::Netstat, EndedBy::DrainTime)),
+            (Lane::ExitOnZero, observed(Lane::ExitOnZero, EndedBy::ZeroConnections)),
         ] {
             let mut lanes = results();
             lanes.iter_mut().filter(|result| result.lane == lane).for_each(|result| {
                 *result = worse.clone();
             });
             assert!(!claims(&lanes), "{lane:?}");
-            assert!(remarks(&lanes));
         }
-        let mut lanes = results();
-        lanes.iter_mut().for_each(|lane| lane.lost = true);
-        assert!(!claims(&lanes) && !remarks(&lanes));
+    }
+
+    #[test]
+    fn a_classic_sidecar_has_the_result_of_the_gateway() {
+        let lines = sidecars(&results(), &Times::usual());
+        assert_eq!(lines[0].1, "the same: cut at 6.0 s, cut at 6.0 s");
+        assert!(lines[1].1.ends_with("13.0 s"), "{lines:?}");
     }
 }

@@ -9,7 +9,9 @@ use serde::{Serialize, Serializer};
 pub struct Times {
     #[serde(serialize_with = "seconds")]
     pub request: Duration,
-    /// The time from the beginning of the request to the deletion of the pod.
+    #[serde(serialize_with = "seconds")]
+    pub websocket: Duration,
+    /// The time from the beginning of both streams to the deletion of the pod.
     #[serde(serialize_with = "seconds")]
     pub delete_after: Duration,
     /// The pod's grace period: `terminationGracePeriodSeconds`.
@@ -18,14 +20,13 @@ pub struct Times {
     /// The time that kubelet leaves at least between SIGTERM and SIGKILL.
     #[serde(serialize_with = "seconds")]
     pub kubelet: Duration,
-    /// The time after which kubelet notices that a container has ended. In N1 of
-    /// tests/mesh/node/README.md a pod with a native sidecar was gone 1.2 s after the answer.
-    #[serde(serialize_with = "seconds")]
-    pub notice: Duration,
-    /// Istio's `terminationDrainDuration` and `MINIMUM_DRAIN_DURATION`.
+    /// Istio's default of `terminationDrainDuration` and of `MINIMUM_DRAIN_DURATION`.
     #[serde(serialize_with = "seconds")]
     pub agent: Duration,
-    /// The time that the app's hook sleeps, in the lane that has one.
+    /// A `terminationDrainDuration` that is long enough for both streams.
+    #[serde(serialize_with = "seconds")]
+    pub long_drain: Duration,
+    /// The time that the hook sleeps, in the lane that has one.
     #[serde(serialize_with = "seconds")]
     pub sleep: Duration,
     /// The time between two polls of hooks and agents.
@@ -38,14 +39,14 @@ pub struct Times {
 }
 
 impl Times {
-    /// A request of 10 s, and the times that `laststream render` would give its pod: a grace period
-    /// of 20 s, with 5 s for Istio's agent and 2 s for kubelet in it. Kubernetes' own 30 s would
-    /// only make the demo longer.
+    /// A request of 10 s, a WebSocket of 13 s, and the times that `laststream render` would give
+    /// their pod: a deadline of 15 s, and 3 s more for Istio's agent. Kubernetes' own grace period
+    /// of 30 s would only make the demo longer.
     pub fn usual() -> Self {
         Self::scaled(1000)
     }
 
-    /// A request of 3 s, and everything else as much shorter.
+    /// A request of 3 s, and all other times shortened by the same factor.
     pub fn quick() -> Self {
         Self::scaled(300)
     }
@@ -54,15 +55,16 @@ impl Times {
         let seconds = |count: u64| Duration::from_millis(count * millis);
         Self {
             request: seconds(10),
+            websocket: seconds(13),
             delete_after: seconds(1),
             grace_period: seconds(20),
             kubelet: seconds(2),
-            notice: seconds(1),
             agent: seconds(5),
-            sleep: seconds(5),
+            long_drain: seconds(18),
+            sleep: seconds(6),
             poll: seconds(1),
             quiet: seconds(1),
-            deadline: seconds(13),
+            deadline: seconds(15),
         }
     }
 
@@ -71,7 +73,7 @@ impl Times {
         *self != Self::usual()
     }
 
-    /// The time from the beginning of the request to the end of the grace period.
+    /// The time from the beginning of the streams to the end of the grace period.
     pub fn grace_ends(&self) -> Duration {
         self.delete_after + self.grace_period
     }

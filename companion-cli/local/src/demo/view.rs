@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::judge::{LaneResult, times_in_words};
 use super::lane::Lane;
 use super::record::{Event, LaneMark};
-use super::story::{Grade, native_remark, title};
+use super::story::{Grade, sidecars, title};
 use super::times::Times;
 use super::{Outcome, Row};
 
@@ -33,9 +33,10 @@ pub struct View {
 
 #[derive(Default)]
 struct State {
-    answered: Option<f64>,
-    lost: bool,
-    proxy_ended: Option<f64>,
+    /// The ends of the streams.
+    ends: Vec<f64>,
+    lost: usize,
+    envoy_ended: Option<f64>,
     killed: bool,
     state_text: String,
 }
@@ -52,7 +53,7 @@ impl View {
         }
     }
 
-    /// Starts the clock: the requests are sent now.
+    /// Starts the clock: the streams begin now.
     pub fn begin(&mut self) {
         self.began = Some(Instant::now());
     }
@@ -63,10 +64,13 @@ impl View {
             return;
         };
         match event.mark {
-            Some(LaneMark::Answered) => state.answered = Some(event.at),
-            Some(LaneMark::Lost) => (state.answered, state.lost) = (Some(event.at), true),
+            Some(LaneMark::Answered | LaneMark::Closed) => state.ends.push(event.at),
+            Some(LaneMark::Lost | LaneMark::Cut) => {
+                state.ends.push(event.at);
+                state.lost += 1;
+            }
             Some(LaneMark::Killed) => state.killed = true,
-            Some(LaneMark::ProxyEnded) => state.proxy_ended = Some(event.at),
+            Some(LaneMark::EnvoyEnded) => state.envoy_ended = Some(event.at),
             Some(LaneMark::Deleted) | None => {}
         }
         state.state_text = format!("{} {}", event.who, event.what);
@@ -87,20 +91,22 @@ impl View {
 
     fn line(&self, lane: Lane, state: &State, now: f64) -> String {
         let cells = |at: f64| ((at / self.horizon * BAR as f64).round() as usize).min(BAR);
-        let request = cells(state.answered.unwrap_or(now));
-        let end = cells(state.proxy_ended.unwrap_or(now)).max(request);
-        let (colour, verdict) = match (state.answered, state.lost) {
-            (Some(at), true) => (RED, format!("lost {at:.1} s, ")),
-            (Some(at), false) => (GREEN, format!("answered {at:.1} s, ")),
-            (None, _) => (CYAN, format!("{now:.0} s, ")),
+        let last = if let [one, other] = state.ends[..] { Some(one.max(other)) } else { None };
+        let streams = cells(last.unwrap_or(now));
+        let end = cells(state.envoy_ended.unwrap_or(now)).max(streams);
+        let (colour, verdict) = match (last, state.lost) {
+            (Some(at), 0) => (GREEN, format!("whole {at:.1} s, ")),
+            (Some(_), lost) => (RED, format!("{lost} of 2 lost, ")),
+            (None, 0) => (CYAN, format!("{now:.0} s, ")),
+            (None, _) => (RED, format!("{now:.0} s, ")),
         };
         let bar = format!(
             "{colour}{}{PLAIN}{DIM}{}{PLAIN}{}",
-            "━".repeat(request),
-            "─".repeat(end - request),
+            "━".repeat(streams),
+            "─".repeat(end - streams),
             " ".repeat(BAR - end)
         );
-        let (end_colour, state_text) = match (state.proxy_ended, state.killed) {
+        let (end_colour, state_text) = match (state.envoy_ended, state.killed) {
             (Some(at), true) => (RED, format!("SIGKILL {at:.1} s")),
             (Some(at), false) => (PLAIN, format!("ended {at:.1} s")),
             (None, _) => (PLAIN, state.state_text.clone()),
@@ -122,11 +128,11 @@ pub fn plain_line(lane: Lane, event: &Event) -> String {
 pub fn table(outcome: &Outcome) -> String {
     let Outcome { times, lanes, .. } = outcome;
     let mut text = format!(
-        "\n{BOLD}{}{PLAIN}\n{}A request of {} s, its pod deleted after {} s, grace period {} s{}; \
-            Envoy {}\n\n",
+        "\n{BOLD}{}{PLAIN}\nA request of {} s, a WebSocket of {} s and an idle connection; the \
+            gateway's pod is deleted after {} s,\nits grace period is {} s{}; Envoy {}\n\n",
         title(lanes, times),
-        native_remark(lanes, times).map_or(String::new(), |remark| format!("{remark}\n")),
         times.request.as_secs_f64(),
+        times.websocket.as_secs_f64(),
         times.delete_after.as_secs_f64(),
         times.grace_period.as_secs_f64(),
         if times.is_shortened() { " (all times shortened alike)" } else { "" },
@@ -134,11 +140,14 @@ pub fn table(outcome: &Outcome) -> String {
     );
     let _ = writeln!(
         text,
-        "{DIM}{:<NAME$}  client got     request   work   proxy ended      why{PLAIN}",
+        "{DIM}{:<NAME$}  request        work   WebSocket         Envoy ended      why{PLAIN}",
         "stopped by"
     );
     for lane in lanes {
         text.push_str(&lane_line(lane, times));
+    }
+    for (name, words) in sidecars(lanes, times) {
+        let _ = writeln!(text, "{DIM}{name:<NAME$}  computed: {words}{PLAIN}");
     }
     let _ = writeln!(text, "\n{BOLD}What the app sees as x-forwarded-proto{PLAIN}\n");
     let _ = writeln!(text, "{DIM}{:<45}  nothing  Lua    laststream{PLAIN}", "request");
@@ -149,14 +158,13 @@ pub fn table(outcome: &Outcome) -> String {
 }
 
 fn lane_line(lane: &LaneResult, times: &Times) -> String {
-    let request =
-        if lane.lost { cell("lost", 8, Grade::Bad) } else { cell("answered", 8, Grade::Good) };
-    let work = format!("{:<5}", times_in_words(lane.executions));
+    let LaneResult { request, websocket, executions, .. } = lane;
     format!(
-        "{:<NAME$}  {:<13}  {request}  {}  {}  {}\n",
+        "{:<NAME$}  {}  {}  {}  {}  {}\n",
         lane.lane.name(),
-        lane.response(),
-        if lane.executions > 1 { cell(&work, 0, Grade::Fair) } else { work },
+        cell(&request.cell(), 13, request.grade()),
+        cell(&times_in_words(*executions), 5, lane.work_grade()),
+        cell(&websocket.cell(), 16, websocket.grade()),
         cell(&lane.end(), 15, lane.end_grade(times)),
         lane.why
     )
@@ -182,15 +190,15 @@ fn scheme_line(row: &Row) -> String {
 mod tests {
     use super::*;
     use crate::demo::record::Actor;
-    use LaneMark::{Answered, Killed, ProxyEnded};
+    use LaneMark::{Answered, Cut, EnvoyEnded, Killed};
 
     /// A line that wraps would push all lines down at each change.
     #[test]
     fn lines_that_change_fit_into_a_terminal() {
         let mut view = View::new(Times::usual());
         view.begin();
-        for mark in [None, Some(Answered), Some(Killed), Some(ProxyEnded)] {
-            let event = Event { at: 23.04, who: Actor::Proxy, what: "ends: ".repeat(40), mark };
+        for mark in [None, Some(Answered), Some(Cut), Some(Killed), Some(EnvoyEnded)] {
+            let event = Event { at: 23.04, who: Actor::Gateway, what: "ends: ".repeat(40), mark };
             view.happened(Lane::ExitOnZero, event);
             for line in view.frame() {
                 let plain = line
