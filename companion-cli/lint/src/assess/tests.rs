@@ -201,6 +201,22 @@ fn what_was_injected_has_only_what_is_there() {
     }
 }
 
+/// As `laststream render` writes them.
+#[test]
+fn values_in_several_files_are_those_of_one_gateway() {
+    let source = |name: &str, text: &str| SourceFile::new(name, text.as_bytes().to_vec());
+    let rows = |files: [(&str, &str); 2]| {
+        let sources = files.map(|(name, text)| source(name, text)).into();
+        assess(sources, Assume::default()).unwrap().rows
+    };
+    let config = "podAnnotations:\n  proxy.istio.io/config: 'terminationDrainDuration: 60s'\n";
+    let grace = "terminationGracePeriodSeconds: 90\n";
+    for (other, expected) in [("a/lifecycle.yaml", Some(90)), ("b/lifecycle.yaml", Some(30))] {
+        let rows = rows([("a/config.yaml", config), (other, grace)]);
+        assert_eq!(rows.iter().map(|row| row.grace).collect::<Vec<_>>(), [expected], "{other}");
+    }
+}
+
 #[test]
 fn a_gate_is_seen_in_its_hook_and_a_patch_belongs_to_its_object() {
     let hook = "{exec: {command: [pilot-agent, wait, \

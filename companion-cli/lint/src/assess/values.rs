@@ -1,9 +1,12 @@
 //! The rows of values of Istio's gateway chart, in files of their own and in objects of Flux and
 //! Argo CD.
 
+use std::collections::HashMap;
+use std::path::Path;
+
 use laststream_assess::{Kind, Row, Workload};
 
-use super::mesh::Mesh;
+use super::mesh::{Mesh, selecting};
 use super::settings::Settings;
 use super::workloads::row;
 use crate::inputs::Inputs;
@@ -17,42 +20,77 @@ const CHART: &str = "gateway";
 const OWN: [&str; 4] =
     ["networkGateway", "_internal_defaults_do_not_set", "unprivilegedPort", "runAsRoot"];
 
+/// The most files of values that are taken together.
+const MOST: usize = 8;
+/// Annotations of pods that have a gate.
+const GATED: [&str; 2] = ["sidecar.istio.io/statsInclusionSuffixes", "laststream.io/gate-port"];
+
 pub(super) fn rows<'g>(inputs: &'g Inputs, mesh: &Mesh<'g>) -> Vec<Row> {
-    let files = inputs.documents().filter(|root| root.carrier().is_none() && is_of_chart(*root));
-    let files = files.map(|root| (root, root));
+    let all: Vec<Node<'g>> = inputs.documents().filter(|root| may_be_of_chart(*root)).collect();
+    let mut by_folder: HashMap<Option<&Path>, Vec<Node<'g>>> = HashMap::new();
+    for root in &all {
+        by_folder.entry(folder(*root)).or_default().push(*root);
+    }
+    let beside = |root: Node<'g>| by_folder.get(&folder(root)).map_or(&[][..], Vec::as_slice);
+    let files = all.iter().filter(|root| is_of_chart(**root));
+    let files = files.map(|root| (*root, together(*root, beside(*root))));
     let objects = ["HelmRelease", "Application"].into_iter();
     let objects = objects
         .flat_map(|kind| of_kind(inputs, kind))
-        .filter_map(|object| Some((object.node, values_of(object)?)));
-    files.chain(objects).map(|(place, values)| row_of(inputs, mesh, place, values)).collect()
+        .filter_map(|object| Some((object.node, vec![values_of(object)?])));
+    files.chain(objects).map(|(place, values)| row_of(inputs, mesh, place, &values)).collect()
 }
 
-fn row_of<'g>(inputs: &'g Inputs, mesh: &Mesh<'g>, place: Node<'g>, values: Node<'g>) -> Row {
-    let config = values.get("podAnnotations").and_then(|map| map.get("proxy.istio.io/config"));
-    let hook = values.fields("lifecycle.preStop");
+fn folder(root: Node<'_>) -> Option<&Path> {
+    Path::new(&root.texts.source(root.tree)?.name).parent()
+}
+
+/// A file of values, and those of its folder that have none of its keys: Helm merges them.
+fn together<'g>(root: Node<'g>, beside: &[Node<'g>]) -> Vec<Node<'g>> {
+    let mut files = vec![root];
+    for other in beside.iter().filter(|other| **other != root).take(MOST) {
+        let is_new = |(key, _)| files.iter().all(|file| file.get(key).is_none());
+        if other.entries().all(is_new) {
+            files.push(*other);
+        }
+    }
+    files
+}
+
+fn row_of<'g>(inputs: &'g Inputs, mesh: &Mesh<'g>, place: Node<'g>, values: &[Node<'g>]) -> Row {
+    let get = |key: &str| values.iter().find_map(|file| file.get(key));
+    let annotations = get("podAnnotations");
+    let annotation = |name: &str| annotations.and_then(|map| map.get(name));
+    // The labels of its pods are not known, so any gate may be meant.
+    let has_gate = GATED.iter().any(|name| annotation(name).is_some());
+    let gate = selecting(inputs).map(|(_, gate)| gate).next().filter(|_| has_gate);
     let settings = Settings {
-        configs: config.and_then(Node::embedded).into_iter().collect(),
-        variables: values.get("env").into_iter().chain(values.get("envVarFrom")).collect(),
-        hook,
-        grace: values.get("terminationGracePeriodSeconds"),
+        configs: annotation("proxy.istio.io/config").and_then(Node::embedded).into_iter().collect(),
+        variables: get("env").into_iter().chain(get("envVarFrom")).collect(),
+        hook: get("lifecycle").and_then(|lifecycle| lifecycle.get("preStop")),
+        grace: get("terminationGracePeriodSeconds"),
         is_whole: true,
+        gate,
         ..Settings::default()
     };
     let row = row(inputs, place, settings.proxy(Kind::ChartGateway, mesh), None);
     if !row.workload.kind.is_empty() {
         return row;
     }
-    let name = values.text_of("name").unwrap_or_default().to_owned();
+    let name = get("name").and_then(Node::text).unwrap_or_default().to_owned();
     let workload = Workload { kind: "values of istio/gateway".to_owned(), name, ..row.workload };
     Row { workload, ..row }
 }
 
-/// Whether a document is a file of values of the chart: all of its keys are the chart's, and one
-/// shows that it is Istio's.
+/// Whether a document may be a file of values of the chart: all of its keys are the chart's.
+fn may_be_of_chart(root: Node<'_>) -> bool {
+    root.carrier().is_none()
+        && Object::new(root).is_none()
+        && root.entries().all(|(key, _)| is_gateway_chart_key(key))
+}
+
+/// Whether one of the values shows that the chart is Istio's.
 fn is_of_chart(root: Node<'_>) -> bool {
-    if Object::new(root).is_some() || !root.entries().all(|(key, _)| is_gateway_chart_key(key)) {
-        return false;
-    }
     let annotations = root.get("podAnnotations").into_iter().flat_map(Node::entries);
     let labels = root.get("labels").into_iter().flat_map(Node::entries);
     let of_istio = |(name, _): (&str, Node<'_>)| name.contains("istio.io/") || name == "istio";
