@@ -40,12 +40,14 @@ scripts() {
 # walls: no crate reaches what it must not, however indirectly.
 walls() {
     local wall crate forbidden
-    for wall in "base kube|reqwest|hyper" "policy kube|reqwest|hyper" "lint kube|reqwest|hyper" "render kube|reqwest|hyper" \
-        "oci kube|laststream-filter" "gate reqwest|tokio|rustls" "hook tokio|reqwest|rustls|ring|kube|hyper" "fleet laststream-local|laststream-oci" "drain proxy-wasm"; do
+    for wall in "laststream-base kube|reqwest|hyper" "laststream-policy kube|reqwest|hyper" "laststream-lint kube|reqwest|hyper" \
+        "laststream-render kube|reqwest|hyper" "laststream-oci kube|laststream-filter" "laststream-gate reqwest|tokio|rustls" \
+        "laststream-hook tokio|reqwest|rustls|ring|kube|hyper" "laststream-fleet laststream-local|laststream-oci" "laststream-drain proxy-wasm" \
+        "manifest-lint laststream-.*|kube|reqwest|hyper"; do
         read -r crate forbidden <<<"$wall"
-        if cargo tree --locked --package "laststream-$crate" --edges normal --prefix none --format '{lib}' | sort --unique |
+        if cargo tree --locked --package "$crate" --edges normal --prefix none --format '{lib}' | sort --unique |
             tr _ - | grep --extended-regexp --line-regexp "$forbidden"; then
-            echo "laststream-$crate must not reach that crate" >&2
+            echo "$crate must not reach that crate" >&2
             return 1
         fi
     done
@@ -86,7 +88,7 @@ licences() {
 
 # The crates that others may use are ready to publish: each compiles from its archive alone.
 package() {
-    local crates=(--package laststream-base --package laststream-http --package laststream-oci --package laststream-drain)
+    local crates=(--package manifest-text --package laststream-base --package laststream-http --package laststream-oci --package laststream-drain)
     cargo package --quiet --locked --allow-dirty "${crates[@]}"
 }
 

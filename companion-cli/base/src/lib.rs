@@ -1,9 +1,9 @@
 //! The ground floor: what several parts use, and what makes no decision about Envoy, meshes and
 //! gates.
 //!
-//! Texts and files of others are read by [`foreign`], [`yaml`] and [`files`], and shown by
-//! [`visible`]. [`children`] and [`env_vars`] are the border to the system. What only one part
-//! needs is in that part.
+//! Texts of others are read and shown by `manifest-text`, whose modules have their names here, too.
+//! [`children`], [`files`] and [`env_vars`] are the border to the system. What only one part needs
+//! is in that part.
 //!
 //! The feature `formats` adds YAML, JSON schemas and digests. The program of stop hooks has none of
 //! them.
@@ -12,22 +12,16 @@
 
 pub mod causes;
 pub mod children;
-pub mod classes;
 #[cfg(feature = "formats")]
 pub mod digest;
 pub mod env_vars;
 pub mod files;
-pub mod foreign;
 #[cfg(feature = "formats")]
 pub mod image_reference;
-pub mod names;
-#[cfg(feature = "formats")]
-pub mod parse_error;
 pub mod ports;
 pub mod progress;
 pub mod secret;
-pub mod time_span;
-pub mod versions;
-pub mod visible;
+
+pub use manifest_text::{foreign, istio, names, time_span, versions, visible};
 #[cfg(feature = "formats")]
-pub mod yaml;
+pub use manifest_text::{parse_error, yaml};

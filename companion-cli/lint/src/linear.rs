@@ -1,35 +1,26 @@
 //! The work of each rule grows with the files, not with their square: looks at nodes are counted,
 //! because times depend on the machine.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::assume::Assume;
-use crate::finding::Findings;
-use crate::inputs::Inputs;
-use crate::rules;
-use crate::sources::{SourceFile, gather};
-
-thread_local! {
-    static LOOKS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Counts a look at a node.
-pub(super) fn look() {
-    LOOKS.set(LOOKS.get() + 1);
-}
+use crate::LINTER;
+use manifest_lint::assume::Assume;
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::looks as looks_so_far;
+use manifest_lint::sources::{SourceFile, gather};
 
 /// The looks of each rule.
 fn looks(sources: Vec<SourceFile>) -> BTreeMap<&'static str, u64> {
-    let inputs = Inputs::read(sources, Assume::default()).unwrap();
+    let inputs = Inputs::read(&LINTER, sources, Assume::default()).unwrap();
     let looks = |rule: &'static crate::Rule| {
-        let before = LOOKS.get();
+        let before = looks_so_far();
         let mut findings = Findings::new(rule, &inputs);
         rule.checks.iter().for_each(|check| check(&inputs, &mut findings));
-        (rule.code, LOOKS.get() - before)
+        (rule.code, looks_so_far() - before)
     };
-    rules::all().map(looks).collect()
+    LINTER.usual().map(looks).collect()
 }
 
 /// Twice the files may cost twice the looks, and a little more, because pairs are compared up to a

@@ -2,46 +2,14 @@
 //! their gates, and what the API server refused.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-/// An object of a cluster, at which findings are reported.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-pub struct ClusterObject {
-    pub kind: String,
-    /// Its namespace; none for an object of the whole cluster.
-    pub namespace: Option<String>,
-    pub name: String,
-    /// The kind and name of the object that a controller made of it, if the finding is there.
-    pub made: Option<String>,
-}
+use manifest_lint::inputs::Inputs;
+pub use manifest_lint::places::ClusterObject;
 
-impl ClusterObject {
-    /// The object that stands for the rights of `lint`.
-    pub(super) fn rights() -> Self {
-        let name = "laststream-linter".to_owned();
-        Self { kind: "ClusterRole".to_owned(), namespace: None, name, made: None }
-    }
-
-    /// The path that stands for the object where a file is expected.
-    pub(super) fn path(&self) -> String {
-        let parts = ["cluster"].into_iter().chain(self.namespace.as_deref());
-        let parts: Vec<&str> = parts.chain([self.kind.as_str(), self.name.as_str()]).collect();
-        parts.join("/")
-    }
-}
-
-impl fmt::Display for ClusterObject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.kind)?;
-        if let Some(namespace) = &self.namespace {
-            write!(f, "{namespace}/")?;
-        }
-        f.write_str(&self.name)?;
-        match &self.made {
-            Some(made) => write!(f, " (its {made})"),
-            None => Ok(()),
-        }
-    }
+/// The object that stands for the rights of `lint`.
+pub(super) fn rights() -> ClusterObject {
+    let name = "laststream-linter".to_owned();
+    ClusterObject { kind: "ClusterRole".to_owned(), namespace: None, name, made: None }
 }
 
 /// The facts about a cluster that are in none of its objects.
@@ -51,6 +19,18 @@ pub(super) struct Live {
     pub(super) workloads: Vec<Workload>,
     /// What the API server refused, with the way out.
     pub(super) refused: Vec<String>,
+}
+
+impl Live {
+    /// Those that were handed in with the objects; none with files.
+    pub(super) fn of(inputs: &Inputs) -> Option<&Self> {
+        inputs.beside.downcast_ref()
+    }
+
+    /// The workloads with pods that run.
+    pub(super) fn workloads(inputs: &Inputs) -> impl Iterator<Item = &Workload> {
+        Self::of(inputs).into_iter().flat_map(|live| &live.workloads)
+    }
 }
 
 /// The running pods of one object.

@@ -4,15 +4,22 @@ use std::cmp::Reverse;
 
 use laststream_filter::config::wire::{Configuration, Gate, Role, Scope, Starts};
 
-use super::bootstraps::bootstraps_of;
-use super::inputs::Inputs;
-use super::pods::{Pod, pods};
-use super::reach::{Reach, Selected};
+use super::wasm_filter::FilterFacts;
 pub(super) use super::wasm_filter::Module;
+use manifest_lint::bootstraps::bootstraps_of;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::pods::{Pod, pods};
+use manifest_lint::reach::{Reach, Selected};
+
+/// The facts about the Wasm filters of all files, computed once.
+fn filter_facts(inputs: &Inputs) -> &[FilterFacts] {
+    let facts = inputs.computed.get_or_init(|| Box::new(FilterFacts::all(inputs)));
+    facts.downcast_ref::<Vec<FilterFacts>>().map_or(&[], Vec::as_slice)
+}
 
 /// The Wasm filters of all files.
 pub(super) fn modules(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
-    inputs.filter_facts().iter().map(move |known| Module::of(inputs, known))
+    filter_facts(inputs).iter().map(move |known| Module::of(inputs, known))
 }
 
 /// laststream's filters of all files.

@@ -3,10 +3,10 @@
 use laststream_filter::config::wire::{Configuration, Role};
 use laststream_filter::config::{self, Refused};
 
-use super::envoy_filter::{Patch, patch_of};
-use super::node::{Node, is_string_value};
-use super::reach::Reach;
-use super::texts::Texts;
+use manifest_lint::envoy_filter::{Patch, patch_of};
+use manifest_lint::node::{Node, is_string_value};
+use manifest_lint::reach::Reach;
+use manifest_lint::texts::Texts;
 
 const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
 

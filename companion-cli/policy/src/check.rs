@@ -16,6 +16,7 @@ use crate::placement::{Controller, Facts, GateParts, Site};
 use crate::policy::{ForwardedProto, Policy};
 use crate::sizing::{self, Sizing, UsualDrain};
 use crate::warnings;
+use laststream_base::istio::ROOT_NAMESPACE;
 use laststream_base::time_span::TimeSpan;
 use laststream_base::versions::{self, Release};
 
@@ -110,7 +111,7 @@ impl Checker {
     }
 
     fn namespace(&mut self, written: Option<String>, facts: &Facts<'_>) -> Option<String> {
-        let root = || facts.class.map(|_| warnings::ROOT_NAMESPACE.to_owned());
+        let root = || facts.class.map(|_| ROOT_NAMESPACE.to_owned());
         let namespace = written.or_else(root);
         match &namespace {
             Some(namespace) => self.dns_label("namespace", namespace),

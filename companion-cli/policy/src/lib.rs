@@ -25,7 +25,7 @@ pub use error::{PolicyError, PolicyProblem};
 pub use policy::{ForwardedProto, PeerInfo, Policy, TcpListener};
 pub use read::Overrides;
 pub use shape::is_empty;
-pub use sizing::{ENVOY_DRAIN, ISTIO_DRAIN, KUBELET, Sizing, drain_sizing};
+pub use sizing::{ENVOY_DRAIN, KUBELET, Sizing, drain_sizing};
 pub use source::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve, Wanted};
 
 #[cfg(test)]

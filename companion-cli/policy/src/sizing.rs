@@ -24,8 +24,6 @@ const SHORTEST: TimeSpan = TimeSpan::seconds(1);
 /// How much longer the agent waits than the gate, where its stop starts the drain: the gate notices
 /// that after 0.6 to 1.5 s.
 const NOTICE: TimeSpan = TimeSpan::seconds(3);
-/// Istio's default of Envoy's drain time.
-pub const ISTIO_DRAIN: TimeSpan = TimeSpan::seconds(45);
 /// Envoy's own default of its drain time.
 pub const ENVOY_DRAIN: TimeSpan = TimeSpan::seconds(600);
 

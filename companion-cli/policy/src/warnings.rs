@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use laststream_base::istio::ROOT_NAMESPACE;
 use laststream_base::versions::{self, ISTIO};
 use serde_json::Value;
 
@@ -50,9 +51,6 @@ pub(super) fn of(policy: &Policy) -> Vec<String> {
     .chain(wide.map(|range| format!("forwarded_proto.trust.peers: `{range}` {WIDE}")))
     .collect()
 }
-
-/// Istio's root namespace, unless its installation says otherwise.
-pub const ROOT_NAMESPACE: &str = "istio-system";
 
 const CLASS: &str = "namespace: is not `istio-system`, where istiod looks for what is meant for a \
     class: anywhere else the rendered files have no effect. Leave it out, unless your istiod is in \

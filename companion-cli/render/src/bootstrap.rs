@@ -4,13 +4,12 @@
 
 use super::objects::block;
 use super::{gate, parts};
+use laststream_base::istio::BOOTSTRAP_OVERRIDE;
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::{ModuleLocation, Policy, PolicyProblem};
 
 /// The annotation of the pods with the part of the bootstrap.
 pub const ANNOTATION: &str = "laststream/bootstrap";
-/// The variable of Istio's agent that names a file with a part of the bootstrap.
-pub const VARIABLE: &str = "ISTIO_BOOTSTRAP_OVERRIDE";
 
 const VOLUME: &str = "laststream-bootstrap";
 const FOLDER: &str = "/etc/laststream-bootstrap";
@@ -40,7 +39,7 @@ pub(super) fn annotation(
 pub(super) fn variable() -> Map {
     Map::new()
         .note("The agent merges this file into Envoy's bootstrap. If it cannot, it only logs that.")
-        .with("name", VARIABLE)
+        .with("name", BOOTSTRAP_OVERRIDE)
         .with("value", format!("{FOLDER}/{FILE}"))
 }
 

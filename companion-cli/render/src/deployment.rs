@@ -1,9 +1,9 @@
 //! Patches of a Deployment, and the command that applies them.
 
 use crate::objects::{in_namespace, object};
+use laststream_base::istio::ROOT_NAMESPACE;
 use laststream_base::yaml::Map;
 use laststream_policy::Policy;
-use laststream_policy::warnings::ROOT_NAMESPACE;
 
 /// The Deployment of the proxies.
 pub(crate) struct Deployment<'p> {

@@ -2,10 +2,11 @@
 //! drains.
 
 use super::objects::{block, unless_empty};
+use laststream_base::istio::ISTIO_DRAIN;
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::Map;
 use laststream_policy::file::{LongLived, Starts};
-use laststream_policy::{ISTIO_DRAIN, Policy, PolicyProblem};
+use laststream_policy::{Policy, PolicyProblem};
 
 /// Istio's default of `terminationDrainDuration`.
 const TERMINATION_DRAIN: TimeSpan = TimeSpan::seconds(5);

@@ -1,9 +1,9 @@
 //! The objects and the running pods of a cluster, as `lint` and `assess` read them.
 
+use laststream_base::istio::ROOT_NAMESPACE;
 use laststream_fleet::objects::Objects;
 use laststream_fleet::{Cluster, FleetError, PodFacts, Ports, Selection};
 use laststream_lint::cluster::RunningPods;
-use laststream_policy::warnings::ROOT_NAMESPACE;
 use serde_json::Value;
 
 use crate::args::scan::ScanArgs;

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use laststream_lint::change::Change;
-use laststream_lint::{Assume, Finding, SourceFile, rules};
+use laststream_lint::{Assume, Finding, LINTER, SourceFile, rules};
 
 use crate::output::golden;
 use crate::support::{Example, described, folder};
 
 fn change(old: Vec<SourceFile>, new: Vec<SourceFile>) -> Vec<Finding> {
-    Change::read(old, new, Assume::default()).unwrap().findings()
+    Change::read(&LINTER, old, new, Assume::default()).unwrap().findings()
 }
 
 fn source(path: &Path) -> SourceFile {

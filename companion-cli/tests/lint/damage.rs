@@ -2,7 +2,7 @@
 //! its file.
 
 use fastrand::Rng;
-use laststream_lint::{Assume, SourceFile, lint, output};
+use laststream_lint::{Assume, LINTER, SourceFile, lint, output};
 
 use crate::support::{Example, files, folder, or_hangs};
 
@@ -101,7 +101,7 @@ fn findings_of(bytes: Vec<u8>, number: usize) -> usize {
     let shown = [
         output::text(&findings),
         output::json(&findings, output::Checked::Files(1), None),
-        output::sarif(&findings, None),
+        output::sarif(&LINTER, &findings, None),
     ];
     assert!(
         shown.iter().all(|text| text.len() < 10_000_000),

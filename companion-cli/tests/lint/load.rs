@@ -1,47 +1,9 @@
-//! Large inputs: the work grows no faster than the square of the input, and none makes the linter
-//! hang.
+//! Large and hostile inputs: none makes the linter hang. Its crate tests that the work grows with
+//! the files.
 
 use laststream_lint::{Assume, SourceFile, lint};
 
-use crate::support::{Example, described, folder, or_hangs};
-
-/// The time in nanoseconds that this thread has had a processor, which does not depend on the load
-/// of the machine.
-fn processor_time() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
-    text.split(' ').next().and_then(|text| text.parse().ok()).expect("a number of nanoseconds")
-}
-
-/// Gateways are compared in pairs, so four times the documents may cost sixteen times the work.
-#[test]
-fn the_work_grows_no_faster_than_the_square_of_the_documents() {
-    for apart in [true, false] {
-        let [few, many] = [125, 500].map(|count| {
-            let (sources, begun) = (gateways(count, apart), processor_time());
-            let findings = lint(sources, Assume::default()).unwrap();
-            let took = processor_time() - begun;
-            assert_eq!(findings.len(), 0, "{}", described(&findings));
-            took
-        });
-        assert!(many < 24 * few, "{few} ns for 250 documents, {many} ns for 1,000");
-    }
-}
-
-/// Gateways of two documents each, alone in their namespaces or all in one.
-fn gateways(count: usize, apart: bool) -> Vec<SourceFile> {
-    let example = Example::read(&folder("good").join("one-envoyfilter.yaml"));
-    (0..count)
-        .map(|number| {
-            let space = if apart { format!("gateway-{number}") } else { "istio-ingress".into() };
-            let text =
-                example.text.replace("namespace: istio-ingress", &format!("namespace: {space}"));
-            let text = text
-                .replace("istio: ingressgateway", &format!("istio: ingressgateway-{number}"))
-                .replace("name: laststream\n", &format!("name: laststream-{number}\n"));
-            SourceFile::new(format!("{number}.yaml"), text.into_bytes())
-        })
-        .collect()
-}
+use crate::support::or_hangs;
 
 #[test]
 fn hostile_input_takes_neither_time_nor_memory() {

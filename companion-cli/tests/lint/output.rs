@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use laststream_lint::{Finding, output};
+use laststream_lint::{Finding, LINTER, output};
 use serde_json::Value;
 
 use crate::support::{Example, files, folder};
@@ -29,7 +29,7 @@ fn the_golden_outputs_are_made_from_one_file() {
     golden("output.json", &output::json(&findings, output::Checked::Files(1), None));
     golden(
         "output.sarif",
-        &output::sarif(&findings, None).replace(env!("CARGO_PKG_VERSION"), "VERSION"),
+        &output::sarif(&LINTER, &findings, None).replace(env!("CARGO_PKG_VERSION"), "VERSION"),
     );
 }
 
@@ -48,7 +48,7 @@ fn without_colours(text: &str) -> String {
 fn sarif_has_the_fields_that_code_hosts_need() {
     let all = files(&folder("rules"));
     let findings: Vec<_> = all.iter().flat_map(|path| Example::read(path).findings()).collect();
-    let sarif: Value = serde_json::from_str(&output::sarif(&findings, None)).unwrap();
+    let sarif: Value = serde_json::from_str(&output::sarif(&LINTER, &findings, None)).unwrap();
     let run = &sarif["runs"][0];
     let descriptors = run["tool"]["driver"]["rules"].as_array().unwrap();
     let codes: BTreeSet<&str> = findings.iter().map(|finding| finding.rule.code).collect();

@@ -34,7 +34,7 @@ fn releases() -> Outcome<Vec<(String, PathBuf)>> {
 }
 
 fn table_file() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("companion-cli/lint/src/crds/table.tsv.gz")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("companion-cli/lint/engine/src/crds/table.tsv.gz")
 }
 
 /// C1: the table in the command line is the one made from the CRDs of the Go modules.

@@ -4,11 +4,11 @@ use laststream_assess::{Kind, Proxy, Row, Workload};
 
 use super::mesh::read_gate;
 use super::workloads::row;
-use crate::envoys::whole_bootstraps;
-use crate::inputs::Inputs;
 use crate::modules::gates;
-use crate::node::Node;
-use crate::objects::Object;
+use manifest_lint::envoys::whole_bootstraps;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::Object;
 
 /// The rows of files that are bootstraps. Whether a stop hook asks their gate, they do not say.
 pub(super) fn rows(inputs: &Inputs) -> Vec<Row> {

@@ -8,15 +8,15 @@ use super::hooks;
 use super::mesh::{Mesh, selecting};
 use super::settings::Settings;
 use super::workloads::row;
-use crate::inputs::Inputs;
 use crate::modules::gates;
-use crate::node::Node;
-use crate::objects::{Object, beside, named, near, object_of, of_kind};
-use crate::overlaid::Overlaid;
-use crate::pods::{PROXIES, Pod, pods};
-use crate::reach::Reach;
-use laststream_base::classes::WAYPOINTS;
+use laststream_base::istio::WAYPOINTS;
 use laststream_base::time_span::milliseconds;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::{Object, beside, named, near, object_of, of_kind};
+use manifest_lint::overlaid::Overlaid;
+use manifest_lint::pods::{PROXIES, Pod, pods};
+use manifest_lint::reach::Reach;
 
 const CONTROLLERS: [(&str, Kind); 3] = [
     ("istio.io/gateway-controller", Kind::GatewayApi),

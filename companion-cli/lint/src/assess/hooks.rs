@@ -3,8 +3,8 @@
 use laststream_assess::{Gate, Hook as Taken};
 use laststream_base::time_span::milliseconds;
 
-use crate::node::Node;
-use crate::pods::Hook;
+use manifest_lint::node::Node;
+use manifest_lint::pods::Hook;
 
 const SHELLS: [&str; 4] = ["sh", "bash", "ash", "dash"];
 

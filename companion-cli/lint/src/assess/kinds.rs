@@ -4,10 +4,10 @@
 use laststream_assess::Kind;
 
 use super::mesh::Mesh;
-use crate::cluster::places::ENVOY_GATEWAY;
-use crate::node::Node;
-use crate::pods::{PROXIES, Pod};
-use laststream_base::classes::WAYPOINTS;
+use laststream_base::istio::WAYPOINTS;
+use manifest_lint::node::Node;
+use manifest_lint::places::ENVOY_GATEWAY;
+use manifest_lint::pods::{PROXIES, Pod};
 
 const GATEWAY: &str = "gateway.networking.k8s.io/gateway-name";
 const CLASS: &str = "gateway.networking.k8s.io/gateway-class-name";

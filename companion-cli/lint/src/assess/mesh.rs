@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use laststream_assess::Gate;
 
-use crate::inputs::Inputs;
 use crate::modules::{gated_pods, gates, starts_by_agent};
-use crate::node::Node;
-use crate::objects::{Object, of_kind};
-use crate::pods::Pod;
-use crate::reach::Reach;
 use laststream_filter::config::wire;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::{Object, of_kind};
+use manifest_lint::pods::Pod;
+use manifest_lint::reach::Reach;
 
 /// How the pods of a namespace get a proxy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -16,9 +16,9 @@ pub use laststream_assess::Assessment;
 
 use laststream_assess::Row;
 
-use super::assume::Assume;
-use super::inputs::Inputs;
-use super::sources::{SourceError, SourceFile};
+use manifest_lint::assume::Assume;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::sources::{SourceError, SourceFile};
 use mesh::Mesh;
 
 /// What the next stop of each proxy of these files cuts.
@@ -26,7 +26,7 @@ use mesh::Mesh;
 /// # Errors
 /// The files hold more values than allowed.
 pub fn assess(sources: Vec<SourceFile>, assume: Assume) -> Result<Assessment, SourceError> {
-    Ok(assessed(&Inputs::read(sources, assume)?))
+    Ok(assessed(&Inputs::read(&crate::LINTER, sources, assume)?))
 }
 
 pub(crate) fn assessed(inputs: &Inputs) -> Assessment {

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::hooks;
 use super::mesh::Mesh;
-use crate::node::Node;
-use crate::pods::{DEFAULT_GRACE, Pod};
-use crate::reach::{ProxySelector, Selected};
+use manifest_lint::node::Node;
+use manifest_lint::pods::{DEFAULT_GRACE, Pod};
+use manifest_lint::reach::{ProxySelector, Selected};
 
 const DRAIN: &str = "terminationDrainDuration";
 const EXIT_ON_ZERO: &str = "EXIT_ON_ZERO_ACTIVE_CONNECTIONS";

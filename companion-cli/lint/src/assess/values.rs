@@ -9,10 +9,10 @@ use laststream_assess::{Kind, Row, Workload};
 use super::mesh::{Mesh, selecting};
 use super::settings::Settings;
 use super::workloads::row;
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::{Object, of_kind};
-use crate::pods::is_gateway_chart_key;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::{Object, of_kind};
+use manifest_lint::pods::is_gateway_chart_key;
 
 /// The chart's name.
 const CHART: &str = "gateway";

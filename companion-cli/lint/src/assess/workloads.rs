@@ -7,11 +7,11 @@ use laststream_assess::{Hook, Job, Kind, Manager, Proxy, Row, Stop, Workload as 
 use super::kinds::kind_of;
 use super::mesh::Mesh;
 use super::settings::Settings;
-use crate::inputs::Inputs;
-use crate::live::{ClusterObject, Workload};
-use crate::node::Node;
-use crate::pods::{Pod, metadata_patches, pods};
-use crate::split_pods::SplitPods;
+use crate::live::{ClusterObject, Live, Workload};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::pods::{Pod, metadata_patches, pods};
+use manifest_lint::split_pods::SplitPods;
 
 /// The rows, and the number of workloads without a proxy in each namespace.
 pub(super) fn rows<'g>(
@@ -20,7 +20,7 @@ pub(super) fn rows<'g>(
 ) -> (Vec<Row>, BTreeMap<Option<String>, usize>) {
     let split = SplitPods::of(inputs);
     let live: HashMap<&ClusterObject, &Workload> =
-        inputs.live.workloads.iter().map(|workload| (&workload.object, workload)).collect();
+        Live::workloads(inputs).map(|workload| (&workload.object, workload)).collect();
     let (mut rows, mut without_proxy) = (Vec::new(), BTreeMap::new());
     for pod in pods(inputs).chain(metadata_patches(inputs)).filter(|pod| !pod.is_overlay()) {
         let mut parts = split.with_others(pod);

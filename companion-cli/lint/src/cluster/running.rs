@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::places;
-use crate::live::{ClusterObject, GateAnswer, LivePod, PodSettings};
+use crate::live::{GateAnswer, LivePod, PodSettings};
+use manifest_lint::places::{self, ClusterObject};
 
 /// A pod that runs and was not deleted.
 #[derive(Debug)]

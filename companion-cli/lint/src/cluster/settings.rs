@@ -1,16 +1,12 @@
 //! The settings of running pods and of templates, read from the same nodes as those of files.
 
-use laststream_base::yaml::tree::Tree;
+use manifest_lint::node::Node;
+use manifest_lint::places::read_pod;
+use manifest_lint::pods::{DEFAULT_GRACE, PROXIES, Pod};
+use manifest_lint::value::value_of;
 use serde_json::Value;
 
-use super::places;
-use crate::assume::Assume;
-use crate::inputs::Inputs;
 use crate::live::PodSettings;
-use crate::node::Node;
-use crate::pods::{DEFAULT_GRACE, PROXIES, Pod, pods};
-use crate::sources::SourceFile;
-use crate::value::value_of;
 
 /// The annotations that say how a proxy stops.
 const ANNOTATIONS: [&str; 3] = ["sidecar.istio.io/", "proxy.istio.io/", "laststream.io/"];
@@ -18,13 +14,6 @@ const ANNOTATIONS: [&str; 3] = ["sidecar.istio.io/", "proxy.istio.io/", "laststr
 const DELETION_COST: &str = "laststream.io/deletion-cost";
 /// More values than a stop hook has, and a deeper one.
 const MOST_OF_HOOK: (usize, u16) = (10_000, 64);
-
-/// Reads the pod, or the template for pods, in an object of a cluster.
-pub(crate) fn read_pod<T>(object: &Value, read: impl FnOnce(Pod<'_>) -> T) -> Option<T> {
-    let source = SourceFile::of_object(places::own(object), Tree::of_value(object));
-    let inputs = Inputs::read(vec![source], Assume::default()).ok()?;
-    pods(&inputs).next().map(read)
-}
 
 impl PodSettings {
     /// The settings of a pod, or of the template in an object that makes pods.

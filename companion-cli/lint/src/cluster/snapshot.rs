@@ -4,20 +4,19 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use laststream_base::istio::ROOT_NAMESPACE;
 use laststream_base::yaml::tree::{MOST_NODES, Tree};
-use laststream_policy::warnings::ROOT_NAMESPACE;
+use manifest_lint::assume::Assume;
+use manifest_lint::injected::as_written;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::places::{self, ClusterObject, place};
+use manifest_lint::sources::{SourceError, SourceFile};
 use serde_json::{Value, json};
 
-use super::injected::as_written;
-use super::places::{self, place};
 use super::running::{OwnedPods, RunningPods};
-use crate::Verdict;
 use crate::assess::assessed;
-use crate::assume::Assume;
-use crate::inputs::Inputs;
-use crate::live::{ClusterObject, GateAnswer, Live, PodSettings, Workload};
-use crate::rules;
-use crate::sources::{SourceError, SourceFile};
+use crate::live::{GateAnswer, Live, PodSettings, Workload, rights};
+use crate::{LINTER, Verdict};
 
 /// How a snapshot is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,14 +136,14 @@ impl Snapshot {
             sources.push(SourceFile::of_object(place.clone(), tree));
         }
         if !refused.is_empty() {
-            sources.push(SourceFile::of_object(ClusterObject::rights(), Tree::default()));
+            sources.push(SourceFile::of_object(rights(), Tree::default()));
         }
         let workloads = self.live.workloads.iter();
         let workloads = workloads.filter(|workload| is_judged(&workload.object)).cloned().collect();
-        let mut inputs = Inputs::read(sources, assume.clone())?;
-        inputs.live = Live { workloads, refused };
+        let mut inputs = Inputs::read(&LINTER, sources, assume.clone())?;
+        inputs.beside = Box::new(Live { workloads, refused });
         let findings = match by {
-            Judged::ByRules => crate::judged(&inputs, rules::of_clusters()),
+            Judged::ByRules => LINTER.judged(&inputs, LINTER.of_clusters()),
             Judged::ForStops => Vec::new(),
         };
         Ok(Verdict { findings, assessment: assessed(&inputs), objects: 0 })

@@ -10,12 +10,13 @@ use super::scheme_filters::{
 use super::trust::{
     NOT_REMOVED, has_hops, is_removed, is_removed_somewhere, keeps, stands_at_sidecar,
 };
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::listeners::{listener, uses};
-use crate::node::Node;
-use crate::objects::{Object, ip_detections};
-use crate::proxy_protocol::{
+use crate::users::uses;
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::listeners::listener;
+use manifest_lint::node::Node;
+use manifest_lint::objects::{Object, ip_detections};
+use manifest_lint::proxy_protocol::{
     header_filters, is_type, listener_filters, policy_setting, policy_settings, topology_settings,
 };
 

@@ -3,10 +3,10 @@
 use regex::Regex;
 
 use super::scheme_filters::{action_around, is_composite, writers};
-use crate::envoy_filter::patch_of;
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::node::Node;
+use manifest_lint::envoy_filter::patch_of;
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
 
 pub(super) const CHECKS: Checks = &[("LS366", too_old), ("LS366", not_cleared)];
 

@@ -1,12 +1,12 @@
 //! LS2xx: how the module reaches the proxy.
 
-use crate::envoy_filter::patch_of;
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
 use crate::modules::{Module, modules};
-use crate::node::Node;
 use crate::plugin_configs::wasm_plugins;
 use laststream_base::digest::is_hex;
+use manifest_lint::envoy_filter::patch_of;
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
 
 pub(super) const CHECKS: Checks = &[
     ("LS201", inline_oci),

@@ -4,12 +4,12 @@
 mod patch;
 
 use super::statistics::ENVOY_COUNT_STATS;
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
 use crate::modules::{Module, gates};
-use crate::node::Node;
-use crate::objects::{Object, beside, object_of, of_kind, referred, users};
 use laststream_filter::config::wire::Gate;
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::{Object, beside, object_of, of_kind, referred, users};
 use patch::{grace_below_deadline, hook_below_deadline, mixed_hook};
 
 pub(super) const CHECKS: Checks = &[

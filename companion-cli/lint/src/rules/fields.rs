@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 
 use super::envoy_gateway::patched;
-use crate::bootstraps::bootstraps;
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
 use crate::modules::modules;
-use crate::node::{MERGE, Node, camel};
-use crate::objects::of_kind;
+use manifest_lint::bootstraps::bootstraps;
+use manifest_lint::fields::unknown;
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::of_kind;
 
 pub(super) const CHECKS: Checks = &[("LS307", unknown_fields)];
 
@@ -16,8 +17,6 @@ pub(super) const CHECKS: Checks = &[("LS307", unknown_fields)];
 /// from Envoy 1.40 (envoy/config/{bootstrap,listener}/v3, envoy/extensions/wasm/v3/wasm.proto) and
 /// from Kubernetes' Deployments and DaemonSets.
 const FIELDS: &str = include_str!("fields.txt");
-/// The first character of fields that only direct a merge.
-const DIRECTIVE: char = '$';
 
 fn unknown_fields<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for module in modules(inputs) {
@@ -47,21 +46,5 @@ fn unknown_below<'g>(root: &str, node: Node<'g>, findings: &mut Findings<'g>) {
                 unknown(map, fields, findings, words);
             }
         }
-    }
-}
-
-/// Reports the keys of a map that are none of these fields, in neither spelling of protobuf.
-/// `words` has nothing for a key that is no mistake.
-pub(super) fn unknown<'g>(
-    map: Node<'g>,
-    fields: &str,
-    findings: &mut Findings<'g>,
-    words: impl Fn(&str) -> Option<String>,
-) {
-    let is_checked = |key: &str| key != MERGE && !key.starts_with(DIRECTIVE);
-    for (key, value) in map.entries().filter(|(key, _)| is_checked(key)) {
-        let is_known = |field: &str| field == key || camel(field) == key;
-        let words = if fields.split(' ').any(is_known) { None } else { words(key) };
-        words.into_iter().for_each(|words| findings.at(value.key().unwrap_or(value), words));
     }
 }

@@ -6,16 +6,17 @@ mod neighbours;
 use laststream_filter::config::wire::{Gate, Scope};
 use laststream_filter::gate::access::ADDRESS_KEY;
 
-use crate::envoy_filter::{Patch, patches_of};
-use crate::envoys::{clusters, whole_bootstraps};
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::listeners::{addresses, connection_manager, is_loopback, listeners, routes, uses};
 use crate::modules::{counters, gates, starts_by_agent};
-use crate::node::Node;
-use crate::pods::{Pod, stop_hooks};
-use crate::reach::Reach;
+use crate::users::{addresses, listeners, uses};
 use latch::without_latch;
+use manifest_lint::envoy_filter::{Patch, patches_of};
+use manifest_lint::envoys::{clusters, whole_bootstraps};
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::listeners::{connection_manager, is_loopback, routes};
+use manifest_lint::node::Node;
+use manifest_lint::pods::{Pod, stop_hooks};
+use manifest_lint::reach::Reach;
 use neighbours::{other_vm_id, shared_vm, two_gates, uncounted_scope};
 
 pub(super) const CHECKS: Checks = &[

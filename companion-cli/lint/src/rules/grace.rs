@@ -5,18 +5,18 @@ pub(super) mod agent;
 pub(super) mod deadlines;
 mod requests;
 
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::{Object, object_of};
-use crate::pods::{Pod, pod_around, pods};
-use crate::reach::{ProxySelector, Selected};
-use crate::split_pods::SplitPods;
 use agent::agent_below_deadline;
 use deadlines::{
     drain_below_deadline, grace_below_deadline, grace_below_hook, hook_below_deadline,
 };
 use laststream_policy::KUBELET;
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::{Object, object_of};
+use manifest_lint::pods::{Pod, pod_around, pods};
+use manifest_lint::reach::{ProxySelector, Selected};
+use manifest_lint::split_pods::SplitPods;
 use requests::request_beyond_grace;
 
 pub(super) const CHECKS: Checks = &[

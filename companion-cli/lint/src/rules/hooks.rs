@@ -4,12 +4,13 @@ mod asked;
 
 use super::grace::agent::needless_hook;
 use super::statistics::{no_request_gauge, single_managers};
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::listeners::{addresses, is_loopback};
 use crate::modules::gates;
-use crate::node::Node;
-use crate::pods::{Hook, hooks, stop_hooks};
+use crate::users::addresses;
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::listeners::is_loopback;
+use manifest_lint::node::Node;
+use manifest_lint::pods::{Hook, hooks, stop_hooks};
 
 pub(super) const CHECKS: Checks = &[
     ("LS501", clobbers),

@@ -4,9 +4,11 @@
 mod gates;
 mod pods;
 
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
 use laststream_base::yaml::tree::Position;
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+
+use crate::live::{Live, rights};
 
 pub(super) const CHECKS: Checks = &[
     ("LS801", pods::not_rolled),
@@ -21,11 +23,11 @@ pub(super) const CHECKS: Checks = &[
 ];
 
 fn refused<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let rights = crate::live::ClusterObject::rights();
+    let rights = rights();
     let sources = (0_u32..).zip(&inputs.sources);
     let place = sources.into_iter().find(|(_, source)| source.object.as_ref() == Some(&rights));
     let Some((place, _)) = place else { return };
-    for why in &inputs.live.refused {
+    for why in Live::of(inputs).into_iter().flat_map(|live| &live.refused) {
         findings.in_file(place, Position { line: 1, column: 1 }, why.clone());
     }
 }

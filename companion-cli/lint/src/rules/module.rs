@@ -3,14 +3,15 @@
 use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, Config, Problem, Refused};
 
-use crate::envoy_filter::{Patch, patch_of};
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::listeners::{connection_manager, uses};
 use crate::modules::{Module, counters, ours};
-use crate::node::{Node, is_string_value};
 use crate::plugin_configs::plugin_configs;
-use crate::reach::ProxySelector;
+use crate::users::uses;
+use manifest_lint::envoy_filter::{Patch, patch_of};
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::listeners::connection_manager;
+use manifest_lint::node::{Node, is_string_value};
+use manifest_lint::reach::ProxySelector;
 
 pub(super) const CHECKS: Checks = &[
     ("LS301", refused),

@@ -7,13 +7,13 @@ use super::scheme_filters::{
     Holder, Restorer, SupportingFilter, format_of, peer_info_filters, restorers, restoring_modules,
     section, writers, written,
 };
-use crate::envoy_filter::{Patch, patch_of};
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::listeners::uses;
 use crate::modules::Module;
-use crate::node::Node;
-use crate::objects::Object;
+use crate::users::uses;
+use manifest_lint::envoy_filter::{Patch, patch_of};
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::Object;
 
 pub(super) const CHECKS: Checks =
     &[("LS353", no_peer), ("LS353", peer_too_late), ("LS355", restored_twice)];

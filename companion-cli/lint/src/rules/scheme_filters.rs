@@ -7,14 +7,14 @@ use std::borrow::Cow;
 use laststream_filter::config;
 use laststream_filter::config::wire::{ForwardedProto, Preset, Scope};
 
-use crate::inputs::Inputs;
-use crate::listeners::connection_manager;
 use crate::modules::{Module, ours};
-use crate::node::Node;
-use crate::objects::{Object, object_of};
 use crate::plugin_configs::plugin_configs;
-use crate::proxy_protocol::is_type;
-use crate::reach::{ProxySelector, Reach};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::listeners::connection_manager;
+use manifest_lint::node::Node;
+use manifest_lint::objects::{Object, object_of};
+use manifest_lint::proxy_protocol::is_type;
+use manifest_lint::reach::{ProxySelector, Reach};
 
 /// A filter of laststream that restores the scheme.
 pub(super) struct Restorer<'g> {

@@ -3,15 +3,16 @@
 use laststream_filter::config::wire::{Gate, Scope};
 use regex::RegexBuilder;
 
-use crate::envoys::whole_bootstraps;
-use crate::finding::Findings;
-use crate::inputs::Inputs;
-use crate::listeners::{connection_manager, connection_managers, listener, uses};
 use crate::modules::{counters, gated_pods, gates};
-use crate::node::Node;
-use crate::pods::Pod;
-use crate::reach::Reach;
-use crate::split_pods::SplitPods;
+use crate::users::uses;
+use manifest_lint::envoys::whole_bootstraps;
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::listeners::{connection_manager, connection_managers, listener};
+use manifest_lint::node::Node;
+use manifest_lint::pods::Pod;
+use manifest_lint::reach::Reach;
+use manifest_lint::split_pods::SplitPods;
 
 const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
 /// Annotations, each with the list of `proxyStatsMatcher` that Istio uses only without the

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
 use crate::modules::{counters, gates};
-use crate::node::Node;
-use crate::objects::of_kind;
-use crate::rules::traffic::{http_routes, untimed_rules};
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::of_kind;
+use manifest_lint::rules::traffic::{http_routes, untimed_rules};
 
 pub(super) const CHECKS: Checks = &[("LS620", ends_without_kinds), ("LS640", total_timeout)];
 

@@ -7,16 +7,17 @@ use super::scheme_filters::{
     FORWARDED_PROTO, SupportingFilter, is_forwarded_proto, matcher_around, mutations,
     mutations_before, removes, restorers, restoring_modules, writers, written,
 };
-use crate::envoy_filter::patch_of;
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::listeners::{connection_manager, uses};
 use crate::modules::Module;
-use crate::node::Node;
-use crate::objects::{ip_detections, of_kind};
 use crate::plugin_configs::{WasmPlugin, wasm_plugins};
-use crate::reach::Reach;
+use crate::users::uses;
 use laststream_policy::warnings::is_wide;
+use manifest_lint::envoy_filter::patch_of;
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::listeners::connection_manager;
+use manifest_lint::node::Node;
+use manifest_lint::objects::{ip_detections, of_kind};
+use manifest_lint::reach::Reach;
 
 pub(super) const CHECKS: Checks =
     &[("LS356", fails_open), ("LS356", matchers_on_kept_header), ("LS358", wide_ranges)];

@@ -1,37 +1,34 @@
-//! LS901 to LS931: what an upgrade of Istio, Envoy, Envoy Gateway or Kubernetes changes for objects
-//! that are there; only with `lint --upgrade`. This file is the table: each change, the program and
-//! the release that it came with. LINT.md has the sources.
+//! LS907, LS915, LS918 and LS931: what an upgrade changes for modules and pods with a gate; only
+//! with `lint --upgrade`. The engine has the other changes.
 
-mod affected;
-
-use laststream_base::versions::Release;
+use manifest_lint::change::same;
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::rules::upgrade::Change;
+use manifest_lint::upgrade::{ENVOY, ISTIO, KUBERNETES};
 
 use super::{delivery, grace};
-use crate::finding::Check;
-use crate::upgrade::{ENVOY, ENVOY_GATEWAY, ISTIO, KUBERNETES};
+use crate::modules::{Module, modules};
 
-/// A change of a program: its rule, the program, the release that it came with (none if each one
-/// brings it), and the check for what it affects.
-pub(super) type Change = (&'static str, &'static str, Option<Release>, Check);
-
-pub(super) const CHANGES: &[Change] = &[
-    ("LS901", ISTIO, None, affected::patches_of_old_proxies),
-    ("LS902", ISTIO, Some((1, 30)), affected::wasm_plugins),
-    ("LS903", ISTIO, Some((1, 30)), |inputs, findings| {
-        affected::old_versions(&["TLSRoute", "ReferenceGrant"], inputs, findings);
-    }),
+pub(crate) const CHANGES: &[Change] = &[
     ("LS907", ISTIO, Some((1, 31)), delivery::former_hosts),
-    ("LS908", ISTIO, Some((1, 31)), affected::missing_overlays),
-    ("LS911", ENVOY, Some((1, 40)), affected::gradual_drains),
-    ("LS912", ENVOY, Some((1, 40)), affected::abrupt_drains),
-    ("LS913", ENVOY, Some((1, 40)), affected::fewer_workers),
-    ("LS915", ENVOY, Some((1, 40)), affected::equal_plugins),
-    ("LS916", ENVOY, Some((1, 40)), affected::expressions_with_other_characters),
+    ("LS915", ENVOY, Some((1, 40)), equal_plugins),
     ("LS918", ENVOY, Some((1, 41)), grace::deadlines::drain_below_deadline),
-    ("LS921", ENVOY_GATEWAY, Some((1, 9)), affected::lua),
-    ("LS923", ENVOY_GATEWAY, Some((1, 9)), |inputs, findings| {
-        affected::old_versions(&["TCPRoute", "UDPRoute"], inputs, findings);
-    }),
-    ("LS924", ENVOY_GATEWAY, Some((1, 10)), affected::zero_hops),
     ("LS931", KUBERNETES, Some((1, 33)), grace::with_native_sidecar),
 ];
+
+/// The most filters that are compared pair by pair.
+const MOST_COMPARED: usize = 200;
+
+fn equal_plugins<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let all: Vec<_> = modules(inputs).take(MOST_COMPARED).collect();
+    for (index, one) in all.iter().enumerate() {
+        let is_twin = |other: &&Module<'g>| {
+            other.may_meet(*one) && same(Some(one.plugin), Some(other.plugin))
+        };
+        if let Some(other) = all.iter().take(index).find(is_twin) {
+            let message = format!("the configuration is that of the filter `{}`", other.name());
+            findings.at(one.plugin, message);
+        }
+    }
+}

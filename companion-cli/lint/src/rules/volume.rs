@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::overlay;
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
 use crate::modules::{Module, modules};
-use crate::pods::pods;
-use crate::reach::Reach;
-use crate::volumes::{Holders, ImageVolume, image_volumes};
 use laststream_render::IMAGE_ANNOTATION;
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::pods::pods;
+use manifest_lint::reach::Reach;
+use manifest_lint::rules::overlay;
+use manifest_lint::volumes::{Holders, ImageVolume, image_volumes};
 
 pub(super) const CHECKS: Checks =
     &[("LS571", no_image_volumes), ("LS572", no_file), ("LS573", other_image), ("LS573", by_tag)];
@@ -22,8 +22,9 @@ const ON_BY_DEFAULT: (u32, u32) = (1, 35);
 /// Volumes with laststream's module in them.
 fn ours(inputs: &Inputs) -> impl Iterator<Item = ImageVolume<'_>> {
     let files: BTreeSet<&str> = wanted(inputs).into_iter().map(|wanted| wanted.path).collect();
-    image_volumes(inputs)
-        .filter(move |volume| volume.is_ours() || files.iter().any(|file| volume.holds(file)))
+    image_volumes(inputs).filter(move |volume| {
+        volume.mentions("laststream") || files.iter().any(|file| volume.holds(file))
+    })
 }
 
 /// The file and image that an EnvoyFilter expects in a proxy.

@@ -3,16 +3,16 @@
 
 use laststream_filter::config::wire::{Gate, Scope};
 
-use crate::bootstraps::{BootstrapPart, bootstraps};
-use crate::envoy_filter::{envoy_filters, patches};
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
 use crate::modules::{Module, gates};
-use crate::objects::named;
-use crate::overlaid::Overlaid;
-use crate::reach::Reach;
-use laststream_base::classes::WAYPOINTS;
+use laststream_base::istio::WAYPOINTS;
 use laststream_policy::placement::TUNNELS;
+use manifest_lint::bootstraps::{BootstrapPart, bootstraps};
+use manifest_lint::envoy_filter::{envoy_filters, patches};
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::objects::named;
+use manifest_lint::overlaid::Overlaid;
+use manifest_lint::reach::Reach;
 
 pub(super) const CHECKS: Checks = &[
     ("LS581", unreadable_bootstrap),

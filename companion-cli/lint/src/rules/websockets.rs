@@ -2,12 +2,12 @@
 
 use laststream_filter::config::wire::Role;
 
-use crate::envoy_filter::patch_of;
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::listeners::uses;
 use crate::modules::{Module, modules, of_role};
-use crate::node::Node;
+use crate::users::uses;
+use manifest_lint::envoy_filter::patch_of;
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
 
 pub(super) const CHECKS: Checks =
     &[("LS630", own_chain), ("LS631", always_on), ("LS631", never_on)];

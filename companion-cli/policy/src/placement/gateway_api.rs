@@ -13,7 +13,7 @@ use super::facts::{
 use crate::checker::Checker;
 use crate::file::Starts;
 use crate::sizing::UsualDrain;
-use laststream_base::classes::{AGENTGATEWAYS, WAYPOINTS};
+use laststream_base::istio::{AGENTGATEWAYS, WAYPOINTS};
 
 /// A Gateway of the Gateway API, whose Deployment Istio makes (Istio 1.28 and newer). Write either
 /// `gateway` or `class`.

@@ -9,7 +9,7 @@ use super::facts::{
 };
 use crate::checker::Checker;
 use crate::sizing::UsualDrain;
-use laststream_base::classes::WAYPOINTS;
+use laststream_base::istio::WAYPOINTS;
 
 /// A waypoint of Istio's ambient mode. It has a gate if the module is a file in it: with `delivery:
 /// image_volume`, for example. Write either `gateway` or `class`.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use laststream_lint::change::{Change, CutStreams};
 use laststream_lint::output::{self, Checked};
-use laststream_lint::{self as lint, Assessment, Assume, Finding, Rule};
+use laststream_lint::{self as lint, Assessment, Assume, Finding, LINTER, Rule};
 
 use self::args::Format;
 pub(crate) use self::args::{Lint, gather};
@@ -34,8 +34,8 @@ pub(crate) fn run(lint: &Lint, printer: &Printer) -> Ended {
     }
     if lint.list {
         match lint.output {
-            Format::Text => printer.stdout(&output::list()),
-            Format::Json | Format::Sarif => printer.json(&output::list_json()),
+            Format::Text => printer.stdout(&output::list(&LINTER)),
+            Format::Json | Format::Sarif => printer.json(&output::list_json(&LINTER)),
         }
         return Ok(Exit::Fine);
     }
@@ -53,7 +53,7 @@ fn explain(rule: &Rule, format: Format, printer: &Printer) -> Ended {
             "`--explain` prints text only: leave out `--output`, or take `--list` for JSON",
         ));
     }
-    printer.stdout(&output::explanation(rule));
+    printer.stdout(&output::explanation(&LINTER, rule));
     Ok(Exit::Fine)
 }
 
@@ -87,7 +87,7 @@ fn read_change(sides: [&PathBuf; 2], assume: Assume) -> Result<(Change, usize), 
     let [old, new] = sides.map(|side| gather(std::slice::from_ref(side)));
     let (old, new) = (old?, new?);
     let files = old.len() + new.len();
-    Ok((Change::read(old, new, assume)?, files))
+    Ok((Change::read(&LINTER, old, new, assume)?, files))
 }
 
 fn print(verdict: &Verdict, format: Format, printer: &Printer) {
@@ -109,7 +109,7 @@ fn print(verdict: &Verdict, format: Format, printer: &Printer) {
             printer.value(&document);
         }
         Format::Sarif => {
-            printer.json(&output::sarif(findings, std::env::current_dir().ok().as_deref()))
+            printer.json(&output::sarif(&LINTER, findings, std::env::current_dir().ok().as_deref()))
         }
     }
     printer.status_line(&output::summary(findings, *checked));

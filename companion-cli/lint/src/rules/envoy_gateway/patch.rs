@@ -1,13 +1,13 @@
 //! The patch of an EnvoyProxy's Deployment: LS592 to LS553.
 
 use super::{hook_of, is_json_merge, placed, pod_of};
-use crate::finding::Findings;
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::of_kind;
-use crate::pods::Hook;
 use laststream_base::time_span::milliseconds;
 use laststream_policy::KUBELET;
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::of_kind;
+use manifest_lint::pods::Hook;
 
 /// The default time-out of `laststream prestop`, in milliseconds.
 const USUAL_WAIT: u64 = 25_000;

@@ -3,12 +3,12 @@
 use laststream_filter::config::wire::GateCount;
 use laststream_filter::gate::LATCH;
 
-use crate::envoy_filter::patch_of;
-use crate::finding::Findings;
-use crate::inputs::Inputs;
 use crate::modules::gates;
-use crate::node::Node;
-use crate::reach::ProxySelector;
+use manifest_lint::envoy_filter::patch_of;
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::reach::ProxySelector;
 
 /// The name of the route that is rendered.
 const ROUTE: &str = "laststream-latch";

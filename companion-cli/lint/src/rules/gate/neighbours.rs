@@ -2,16 +2,16 @@
 
 use laststream_filter::config::wire::{GateCount, Scope};
 
-use crate::bootstraps::bootstraps;
-use crate::envoy_filter::{Patch, patch_of};
-use crate::finding::Findings;
-use crate::inputs::Inputs;
-use crate::listeners::uses;
 use crate::modules::{Module, counters, gates};
 use crate::plugin_configs::{WasmPlugin, wasm_plugins};
-use crate::pods::Pod;
-use crate::reach::{ProxySelector, Reach, Selected};
 use crate::rules::envoy_gateway::proxy_of;
+use crate::users::uses;
+use manifest_lint::bootstraps::bootstraps;
+use manifest_lint::envoy_filter::{Patch, patch_of};
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::pods::Pod;
+use manifest_lint::reach::{ProxySelector, Reach, Selected};
 
 /// The number of gates that are compared pair by pair. More would not add information.
 const MOST_GATES: usize = 64;

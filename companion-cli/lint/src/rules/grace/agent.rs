@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use super::DURATION;
 use super::deadlines::AskedGates;
-use crate::finding::Findings;
-use crate::inputs::Inputs;
 use crate::modules::{gated_pods, gates, starts_by_agent};
-use crate::node::Node;
-use crate::pods::{Pod, pod_around, stop_hooks};
-use crate::split_pods::SplitPods;
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::pods::{Pod, pod_around, stop_hooks};
+use manifest_lint::split_pods::SplitPods;
 
 /// Istio's default `terminationDrainDuration`, in milliseconds.
 const USUAL: u64 = 5_000;

@@ -6,14 +6,14 @@ use std::collections::{HashMap, HashSet};
 
 use laststream_filter::config::wire::Gate;
 
-use crate::finding::Findings;
-use crate::inputs::Inputs;
-use crate::listeners::ports;
 use crate::modules::{Module, gated_pods, gates, starts_by_agent};
-use crate::node::Node;
-use crate::pods::{DEFAULT_GRACE, Hook, Pod, pod_around, stop_hooks};
-use crate::split_pods::SplitPods;
+use crate::users::ports;
 use laststream_base::time_span::milliseconds;
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::pods::{DEFAULT_GRACE, Hook, Pod, pod_around, stop_hooks};
+use manifest_lint::split_pods::SplitPods;
 
 /// A gate, and its deadline in milliseconds.
 type Deadline<'g> = (Module<'g>, u64);

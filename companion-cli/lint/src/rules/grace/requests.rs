@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use crate::finding::Findings;
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::{Object, near, of_kind};
-use crate::pods::{Pod, pods};
-use crate::rules::traffic::{Route, http_routes};
-use crate::split_pods::SplitPods;
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::{Object, near, of_kind};
+use manifest_lint::pods::{Pod, pods};
+use manifest_lint::rules::traffic::{Route, http_routes};
+use manifest_lint::split_pods::SplitPods;
 
 pub(super) fn request_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let graces = Graces::of(inputs);

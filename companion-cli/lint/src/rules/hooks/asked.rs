@@ -6,14 +6,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use laststream_base::time_span::milliseconds;
 use laststream_render::question;
 
-use crate::finding::Findings;
-use crate::inputs::Inputs;
-use crate::listeners::ports;
 use crate::modules::{gated_pods, gates, starts_by_agent};
-use crate::node::Node;
-use crate::pods::{Hook, pods, stop_hooks};
-use crate::split_pods::SplitPods;
-use crate::words::nearest_of;
+use crate::users::ports;
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::pods::{Hook, pods, stop_hooks};
+use manifest_lint::split_pods::SplitPods;
+use manifest_lint::words::nearest_of;
 
 /// The path that the gate answers.
 const PATH: &str = "prestop";

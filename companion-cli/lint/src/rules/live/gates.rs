@@ -6,13 +6,13 @@ use std::collections::{HashMap, HashSet};
 use laststream_filter::config::wire::Gate;
 
 use super::pods::{Running, grouped, report, running};
-use crate::finding::Findings;
-use crate::inputs::Inputs;
 use crate::live::{GateAnswer, LivePod, PodSettings};
 use crate::modules::{gated_pods, starts_by_agent};
-use crate::node::Node;
-use crate::pods::Pod;
 use crate::rules::grace::deadlines::after;
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::pods::Pod;
 
 pub(super) fn missing<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     report(inputs, findings, ": ", |_, pod| match &pod.gate {

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::finding::Findings;
-use crate::inputs::Inputs;
-use crate::live::{ClusterObject, LivePod, Workload};
+use crate::live::{ClusterObject, Live, LivePod, Workload};
 use crate::modules::gated_pods;
-use crate::node::Node;
-use crate::objects::of_kind;
-use crate::pods::{DEFAULT_GRACE, Hook, Pod, pods, stop_hooks};
 use laststream_render::{fixed_options, question};
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::of_kind;
+use manifest_lint::pods::{DEFAULT_GRACE, Hook, Pod, pods, stop_hooks};
 
 /// Running pods, with the object among the sources that makes them.
 pub(super) struct Running<'g> {
@@ -20,7 +20,7 @@ pub(super) struct Running<'g> {
 /// The workloads of a cluster that have pods.
 pub(super) fn running(inputs: &Inputs) -> Vec<Running<'_>> {
     let by_object: HashMap<&ClusterObject, &Workload> =
-        inputs.live.workloads.iter().map(|workload| (&workload.object, workload)).collect();
+        Live::workloads(inputs).map(|workload| (&workload.object, workload)).collect();
     let of = |pod: Pod<'_>| inputs.source(pod.template.tree)?.object.as_ref();
     let templates = pods(inputs).filter(|_| !by_object.is_empty());
     templates.filter_map(|pod| Some(Running { workload: by_object.get(of(pod)?)?, pod })).collect()

@@ -1,0 +1,183 @@
+//! A linter: the engine with the rules and facts of its caller.
+
+use std::collections::HashSet;
+
+use crate::assume::Assume;
+use crate::finding::{Check, Checks, Finding, Findings, Rule, Severity};
+use crate::inputs::Inputs;
+use crate::rules::{self, change, document, files, schema, upgrade, words};
+use crate::sources::{SourceError, SourceFile};
+use crate::upgrade::Step;
+use crate::words::Words;
+
+/// What a caller hands in.
+#[derive(Debug)]
+pub struct Facts {
+    /// The name of the program. Comments that ignore findings begin with it: `# NAME-lint:`.
+    pub program: &'static str,
+    pub version: &'static str,
+    /// The texts of all rules, also of the engine's: a Markdown document with a section for each.
+    pub document: &'static str,
+    /// The checks of the caller's rules.
+    pub checks: &'static [Checks],
+    /// The changes of other programs that the caller's rules judge.
+    pub changes: &'static [upgrade::Change],
+    /// The rules that say that something could not be read, beside the engine's.
+    pub unread: &'static [&'static str],
+    /// Annotations whose text is YAML or JSON, beside Istio's.
+    pub annotations: &'static [&'static str],
+    /// The words of the program's files, one a line.
+    pub words: &'static str,
+}
+
+/// The rules, with the facts that they are made of.
+#[derive(Debug)]
+pub struct Linter {
+    pub facts: Facts,
+    rules: Vec<Rule>,
+    pub(crate) words: Words,
+}
+
+impl Linter {
+    #[must_use]
+    pub fn new(facts: Facts) -> Self {
+        let checks: Vec<(&str, Check)> = checks(&facts).collect();
+        Self {
+            rules: document::rules(facts.document, &checks),
+            words: Words::of(facts.words),
+            facts,
+        }
+    }
+
+    /// All findings in files.
+    ///
+    /// # Errors
+    /// The files hold more values than allowed.
+    pub fn lint(
+        &'static self,
+        sources: Vec<SourceFile>,
+        assume: Assume,
+    ) -> Result<Vec<Finding>, SourceError> {
+        let inputs = Inputs::read(self, sources, assume)?;
+        Ok(self.judged(&inputs, self.usual()))
+    }
+
+    /// The findings of these rules, or of those about an upgrade.
+    pub fn judged(
+        &'static self,
+        inputs: &Inputs,
+        usual: impl Iterator<Item = &'static Rule>,
+    ) -> Vec<Finding> {
+        match inputs.assume.upgrade.as_slice() {
+            [] => self.findings_of(inputs, usual),
+            steps => self.findings_of(inputs, self.of_upgrades(steps)),
+        }
+    }
+
+    pub(crate) fn findings_of(
+        &'static self,
+        inputs: &Inputs,
+        rules: impl Iterator<Item = &'static Rule>,
+    ) -> Vec<Finding> {
+        let (mut findings, mut skipped) = (Vec::new(), Vec::new());
+        for rule in rules.filter(|rule| !inputs.assume.ignored.contains(&rule.code)) {
+            let mut of_rule = Findings::new(rule, inputs);
+            rule.checks.iter().for_each(|check| check(inputs, &mut of_rule));
+            findings.append(&mut of_rule.list);
+            skipped.append(&mut of_rule.skipped);
+        }
+        findings.extend(files::filled_in_later(inputs, skipped));
+        crate::ignore::apply(inputs, &mut findings);
+        leave_out_explained(&mut findings);
+        findings.sort_by(|one, two| key(one).cmp(&key(two)));
+        findings.dedup_by(|one, two| key(one) == key(two));
+        findings
+    }
+
+    /// All rules, in the order of their codes.
+    pub fn rules(&'static self) -> impl Iterator<Item = &'static Rule> {
+        self.rules.iter()
+    }
+
+    /// The codes of all checks.
+    pub fn codes(&self) -> impl Iterator<Item = &'static str> {
+        checks(&self.facts).map(|(code, _)| code)
+    }
+
+    fn changes(&self) -> impl Iterator<Item = &upgrade::Change> {
+        upgrade::CHANGES.iter().chain(self.facts.changes)
+    }
+
+    /// All rules, without those about upgrades.
+    pub fn usual(&'static self) -> impl Iterator<Item = &'static Rule> {
+        self.rules().filter(|rule| !self.changes().any(|(code, ..)| *code == rule.code))
+    }
+
+    fn hides_objects(&self, rule: &Rule) -> bool {
+        files::hides_objects(rule) || self.facts.unread.contains(&rule.code)
+    }
+
+    /// The rules about a change, and those about files that cannot be read: without their objects
+    /// a change looks smaller than it is.
+    pub(crate) fn of_changes(&'static self) -> impl Iterator<Item = &'static Rule> {
+        self.rules().filter(|rule| files::hides_objects(rule) || is_of(change::CHECKS, rule))
+    }
+
+    /// The rules about these steps, and those about what could not be read.
+    fn of_upgrades(&'static self, steps: &[Step]) -> impl Iterator<Item = &'static Rule> {
+        let is_covered = |rule: &Rule| {
+            let mut rows = self.changes().filter(|(code, ..)| *code == rule.code);
+            rows.any(|(_, program, since, _)| steps.iter().any(|step| step.covers(program, *since)))
+        };
+        self.rules().filter(move |rule| self.hides_objects(rule) || is_covered(rule))
+    }
+
+    /// The rules about the objects of a cluster. Its API server has judged each by its CRD, and has
+    /// written the text itself.
+    pub fn of_clusters(&'static self) -> impl Iterator<Item = &'static Rule> {
+        self.usual().filter(|rule| {
+            let is_of_text =
+                is_of_words(rule) || is_of(files::CHECKS, rule) && !files::hides_objects(rule);
+            !is_of_text && !is_of(schema::CHECKS, rule)
+        })
+    }
+}
+
+/// All checks, each with the code of its rule.
+fn checks(facts: &Facts) -> impl Iterator<Item = (&'static str, Check)> {
+    let groups = rules::GROUPS.iter().chain(facts.checks).copied().flatten().copied();
+    let changes = upgrade::CHANGES.iter().chain(facts.changes);
+    groups.chain(changes.map(|(code, .., check)| (*code, *check)))
+}
+
+fn is_of(group: Checks, rule: &Rule) -> bool {
+    group.iter().any(|(code, _)| *code == rule.code)
+}
+
+/// Whether a rule reports misspelt words.
+fn is_of_words(rule: &Rule) -> bool {
+    is_of(words::CHECKS, rule)
+}
+
+/// The order of findings. Two with the same key are one.
+fn key(finding: &Finding) -> ((u32, u32, u32), &str, &str) {
+    (place(finding), finding.rule.code, finding.message.as_str())
+}
+
+fn place(finding: &Finding) -> (u32, u32, u32) {
+    (finding.source, finding.line, finding.column)
+}
+
+/// Removes the schema's verdict where an error of another rule explains the problem, and misspelt
+/// words that any other rule reports. A warning removes no verdict, because it does not say that
+/// the API server refuses the object.
+fn leave_out_explained(findings: &mut Vec<Finding>) {
+    let others = findings.iter().filter(|finding| !is_of_words(finding.rule));
+    let others: HashSet<_> = others.map(place).collect();
+    findings.retain(|finding| !is_of_words(finding.rule) || !others.contains(&place(finding)));
+    let is_of_schema = |finding: &Finding| is_of(schema::CHECKS, finding.rule);
+    let explains =
+        |finding: &&Finding| finding.rule.severity == Severity::Error && !is_of_schema(finding);
+    let explained: HashSet<_> = findings.iter().filter(explains).map(place).collect();
+    findings.retain(|finding| !is_of_schema(finding) || !explained.contains(&place(finding)));
+}

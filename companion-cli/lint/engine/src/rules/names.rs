@@ -1,0 +1,144 @@
+//! LS12x: names across all files. If one name occurs twice, Envoy refuses the whole update.
+
+use std::collections::{HashMap, HashSet};
+
+use manifest_text::ports;
+
+use crate::envoy_filter::{Patch, patches, patches_of};
+use crate::finding::{Checks, Findings};
+use crate::inputs::Inputs;
+use crate::listeners::is_connection_manager;
+use crate::node::Node;
+use crate::reach::ProxySelector;
+
+pub(super) const CHECKS: Checks = &[
+    ("LS121", |inputs, findings| report_twice("EXTENSION_CONFIG", |_, _| true, inputs, findings)),
+    ("LS121", |inputs, findings| report_twice("LISTENER", Patch::contexts_meet, inputs, findings)),
+    ("LS123", nameless),
+    ("LS124", unused_extension),
+    ("LS124", missing_extension),
+    ("LS126", port_taken),
+];
+
+fn added_to<'g>(inputs: &'g Inputs, kind: &'static str) -> impl Iterator<Item = Patch<'g>> {
+    patches_of(inputs, kind).filter(|patch| patch.operation() == "ADD")
+}
+
+/// The number of equal names that are compared pair by pair. More would not add information.
+const MOST_OF_A_NAME: usize = 64;
+
+/// Reports what two patches add under one name, if `meet` holds for them.
+fn report_twice<'g>(
+    kind: &'static str,
+    meet: fn(Patch<'g>, Patch<'g>) -> bool,
+    inputs: &'g Inputs,
+    findings: &mut Findings<'g>,
+) {
+    let mut by_name: HashMap<&str, Vec<(Patch<'g>, Node<'g>, ProxySelector)>> = HashMap::new();
+    for patch in added_to(inputs, kind) {
+        let Some(node) = patch.value().and_then(|value| value.field("name")) else { continue };
+        let Some(name) = node.value() else { continue };
+        let earlier = by_name.entry(name).or_default();
+        let mesh = ProxySelector::of(patch);
+        let meets = |(other, _, reach): &&(Patch<'g>, Node<'g>, ProxySelector)| {
+            mesh.may_meet(reach) && meet(patch, *other)
+        };
+        if let Some((other, place, _)) = earlier.iter().find(meets) {
+            let there = shown(*place);
+            let of = if other.filter.node == patch.filter.node {
+                "this resource".into()
+            } else {
+                format!("`{}`", other.filter.name())
+            };
+            findings.at(node, format!("`{name}` is also added by {of} ({there})"));
+        }
+        if earlier.len() < MOST_OF_A_NAME {
+            earlier.push((patch, node, mesh));
+        }
+    }
+}
+
+fn shown(node: Node<'_>) -> String {
+    let source = node.texts.source(node.tree);
+    source.map(|source| source.place(node.position().line)).unwrap_or_default()
+}
+
+/// What patches add under a name that Envoy requires, and the words for it.
+const NAMED: [(&str, &str); 5] = [
+    ("LISTENER", "listener"),
+    ("LISTENER_FILTER", "filter"),
+    ("NETWORK_FILTER", "filter"),
+    ("HTTP_FILTER", "filter"),
+    ("EXTENSION_CONFIG", "extension configuration"),
+];
+
+fn nameless<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let is_nameless =
+        |node: &Node<'g>| node.is_map() && node.text_of("name").is_none_or(str::is_empty);
+    for patch in patches(inputs) {
+        let kind = NAMED.iter().find(|(kind, _)| *kind == patch.apply_to());
+        let adds = !["MERGE", "MERGE_AND_REPLACE_LIST", "REMOVE"].contains(&patch.operation());
+        let Some((_, word)) = kind.filter(|_| adds) else { continue };
+        if let Some(value) = patch.value().filter(is_nameless) {
+            findings.at(value, format!("the {word} that is added has no `name`"));
+        }
+    }
+    let is_of_envoy = |list: &Node<'g>| list.parent().is_some_and(is_connection_manager);
+    let lists = inputs.keyed_field("http_filters").filter(is_of_envoy);
+    for filter in lists.flat_map(Node::items).filter(is_nameless) {
+        findings.at(filter, "the HTTP filter has no `name`");
+    }
+}
+
+/// The names of the extension configurations that filters subscribe to.
+fn subscriptions(inputs: &Inputs) -> Vec<Node<'_>> {
+    let discoveries = inputs.keyed_field("config_discovery");
+    discoveries.filter_map(|discovery| discovery.parent()?.field("name")).collect()
+}
+
+fn unused_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let subscribed: HashSet<_> = subscriptions(inputs).into_iter().filter_map(Node::text).collect();
+    for patch in patches_of(inputs, "EXTENSION_CONFIG") {
+        let name = patch.value().and_then(|value| value.field("name"));
+        if let Some(name) =
+            name.filter(|name| name.text().is_some_and(|name| !subscribed.contains(name)))
+        {
+            findings.at(name, format!("no filter asks for `{}`", name.text().unwrap_or_default()));
+        }
+    }
+}
+
+fn missing_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let added =
+        patches_of(inputs, "EXTENSION_CONFIG").filter_map(|patch| patch.value()?.text_of("name"));
+    let added: HashSet<_> = added.collect();
+    for name in subscriptions(inputs) {
+        let in_patch = crate::envoy_filter::patch_of(name).is_some();
+        if in_patch && name.text().is_some_and(|name| !added.contains(name)) {
+            let text = name.text().unwrap_or_default();
+            findings.at(name, format!("no EXTENSION_CONFIG of these files is called `{text}`"));
+        }
+    }
+}
+
+/// Settings of a proxy that give Istio a port for metrics over mTLS.
+const METRICS_PORTS: [&str; 2] = ["ENVOY_SECURE_METRICS_PORT", "ENVOY_SECURE_MERGED_METRICS_PORT"];
+
+fn port_taken<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let settings = METRICS_PORTS.iter().flat_map(|key| inputs.keyed(key));
+    let metrics: HashMap<u64, Node<'g>> =
+        settings.filter_map(|setting| Some((setting.number()?, setting))).collect();
+    for patch in added_to(inputs, "LISTENER") {
+        let port =
+            patch.value().and_then(|value| value.fields("address.socket_address.port_value"));
+        let Some((node, number)) = port.and_then(|port| Some((port, port.number()?))) else {
+            continue;
+        };
+        if ports::ISTIO.iter().any(|port| u64::from(*port) == number) {
+            findings.at(node, format!("{number} is Istio's own"));
+        } else if let Some(setting) = metrics.get(&number) {
+            let setting = setting.key_text().unwrap_or_default();
+            findings.at(node, format!("{number} is the port of `{setting}`"));
+        }
+    }
+}
