@@ -19,7 +19,7 @@ pub(super) fn times() -> Outcome<String> {
         "| longest request | deadline | grace period | `drainDuration` | grace period without \
          Istio |\n|---|---|---|---|---|\n",
     );
-    let [none, quiet, agent] = [0, 1, 5].map(TimeSpan::seconds);
+    let [none, quiet, agent] = [0, 1, 3].map(TimeSpan::seconds);
     for longest in ["1s", "10s", "20s", "60s", "5m", "15m", "1h"] {
         let time = longest.parse().map_err(kit::Error::msg)?;
         let [istio, plain] = [agent, none].map(|agent| drain_sizing(time, quiet, none, agent));

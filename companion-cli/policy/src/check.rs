@@ -5,6 +5,7 @@ pub(crate) mod end;
 mod forwarded_for;
 pub(crate) mod gate;
 mod module;
+mod program;
 mod starts;
 mod websockets;
 
@@ -57,6 +58,7 @@ impl Checker {
             self.dns_subdomain("pull_secret", secret);
         }
         self.delivery(&file);
+        self.program(&file, &facts);
         let gate_port = self.gate_port(&file, &facts);
         placement.check_gate(self, &gate_parts(&file, gate_port));
         let site = Site { facts: &facts, has_gate: gate_port.is_some() };
@@ -178,6 +180,7 @@ impl Checker {
         let (gate, drain, in_istio) =
             (&file.gate, &file.drain, facts.controller == Controller::Istio);
         let knows_reload = facts.controller != Controller::EnvoyGateway;
+        let takes_program = !in_istio || file.is_program();
         let is_sds = matches!(gate.secret, Some(GateSecret::Sds(_)));
         let reloads = file.failure_policy == Some(FailurePolicy::Reload);
         let waits_for_app = drain.wait_for_app.is_some() && has_gate;
@@ -197,7 +200,7 @@ impl Checker {
             ("end", file.end.is_some(), has_gate, OF_THE_GATE),
             ("istio", file.istio.is_some(), in_istio, OF_ISTIO),
             ("stream_idle", file.stream_idle.is_some(), !in_istio, NO_LIMIT),
-            ("program_image", file.program_image.is_some(), !in_istio, HAS_AGENT),
+            ("program_image", file.program_image.is_some(), takes_program, HAS_AGENT),
             ("failure_policy", reloads, knows_reload, NO_RELOAD),
             ("gate.secret.sds", is_sds, facts.takes_sds, NO_FILE),
             ("drain.wait_for_app", waits_for_app, facts.has_app, NO_APP),

@@ -44,7 +44,7 @@ pub struct File {
     pub profile: Option<Profile>,
     /// The kind of proxy. The default is an Istio gateway with the label `istio: ingressgateway`.
     pub placement: Option<Placement>,
-    /// Required. The module: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that
+    /// Required, except with `delivery: program`. The module: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that
     /// the proxy can read, such as `/etc/laststream.wasm`.
     pub module: Option<String>,
     /// `sha256:` and the digest of the image's manifest for `oci://`, or the checksum of the file
@@ -102,6 +102,11 @@ impl File {
         self.delivery == Some(Delivery::ImageVolume)
     }
 
+    /// Whether the gate is a program, and there is no module.
+    pub(crate) fn is_program(&self) -> bool {
+        self.delivery == Some(Delivery::Program)
+    }
+
     /// Whether the module is the path of a file in the proxy.
     pub(crate) fn is_local(&self) -> bool {
         self.module.as_deref().is_some_and(|module| !module.contains("://"))
@@ -126,6 +131,9 @@ pub enum Delivery {
     /// Kubelet pulls the image and mounts it; the proxy then asks no registry. Needs
     /// Kubernetes 1.35, or 1.33 with the feature gate `ImageVolume`, and containerd 2.1.
     ImageVolume,
+    /// There is no module: the gate is laststream's program beside Envoy, and Envoy's count is the
+    /// only one. For Envoy Gateway, waypoints and Envoys without a mesh.
+    Program,
 }
 
 /// What happens to requests when the module cannot be fetched or fails.

@@ -86,9 +86,17 @@ pub struct PeerInfo {
 }
 
 impl Policy {
+    /// Whether the gate is a program, and there is no module.
+    pub fn is_program(&self) -> bool {
+        self.delivery == Delivery::Program
+    }
+
     /// The location of the module, pinned unless it is a file in the proxy. Asks the registry only
     /// if no digest is given.
     pub fn source(&self, resolve: Resolve<'_>) -> Result<ModuleLocation, PolicyProblem> {
+        if self.is_program() {
+            return Err(PolicyProblem::new("delivery", "is `program`, so no module is rendered"));
+        }
         let Some(module) = &self.file.module else {
             return Err(PolicyProblem::new(
                 "module",
@@ -120,7 +128,7 @@ impl Policy {
     ) -> Result<ModuleLocation, PolicyProblem> {
         let location = source::read(module, digest, wanted, resolve)?.reachable(&self.placement)?;
         Ok(match (self.delivery, wanted) {
-            (Delivery::Proxy, _) => location,
+            (Delivery::Proxy | Delivery::Program, _) => location,
             (Delivery::ImageVolume, Wanted::Module) => location.mounted(MODULE_FOLDER),
             (Delivery::ImageVolume, Wanted::FrameFilter) => location.mounted(FRAMES_FOLDER),
         })

@@ -97,7 +97,8 @@ fn apply(mut file: File, overrides: &Overrides) -> File {
     let Overrides { module, digest, namespace, name, istio, engine } = overrides.clone();
     if let Some(module) = &module {
         file.digest = None;
-        file.delivery = file.delivery.filter(|_| module.starts_with("oci://"));
+        let is_image = module.starts_with("oci://");
+        file.delivery = file.delivery.filter(|way| is_image || *way != Delivery::ImageVolume);
     }
     File {
         module: module.or(file.module),

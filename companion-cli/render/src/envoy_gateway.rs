@@ -18,23 +18,28 @@ use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::file::FailurePolicy;
 use laststream_policy::module_json;
 use laststream_policy::placement::EnvoyGateway;
-use laststream_policy::{ModuleLocation, Policy, PolicyProblem};
+use laststream_policy::{ModuleLocation, Policy, PolicyProblem, Resolve};
 
 const API: &str = "gateway.envoyproxy.io/v1alpha1";
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
 
-pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<Vec<File>, PolicyProblem> {
+pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>, PolicyProblem> {
     let Form::EnvoyGateway(gateway) = placement::facts(policy).form else {
         return misplaced(
             "is not Envoy Gateway: write `placement: {envoy_gateway: {gateway: NAME}}`",
         );
     };
-    let proxy = envoy_proxy::spec(policy, source);
-    let mut about = vec![about_gate(policy, gateway, proxy.is_some()), ONE_EXTENSION.to_owned()];
+    let source = (!policy.is_program()).then(|| policy.source(resolve)).transpose()?;
+    let proxy = envoy_proxy::spec(policy, source.as_ref());
+    let mut about = vec![about_gate(policy, gateway, proxy.is_some())];
     let scheme = Scheme::of(policy, |part| format!("{}.{part}", policy.name))?;
-    about.extend(scheme.about());
-    let mut documents = vec![extension(policy, source, gateway, &scheme)?];
+    let mut documents = Vec::new();
+    if let Some(source) = &source {
+        about.push(ONE_EXTENSION.to_owned());
+        about.extend(scheme.about());
+        documents.push(extension(policy, source, gateway, &scheme)?);
+    }
     if let Some(spec) = clients(policy, gateway) {
         about.push(
             "A Gateway has one ClientTrafficPolicy: if yours has one already, add these fields to \
@@ -88,14 +93,19 @@ fn routes(gateway: &EnvoyGateway, idle: TimeSpan) -> Map {
 
 fn about_gate(policy: &Policy, gateway: &EnvoyGateway, has_gate: bool) -> String {
     if has_gate {
+        let place = if policy.is_program() {
+            "a program in the pods"
+        } else {
+            "in the bootstrap, which the EnvoyProxy holds"
+        };
         format!(
-            "The gate is in the bootstrap, which the EnvoyProxy holds. It is there once the \
-                Gateway names the EnvoyProxy: {}. The pods are then replaced.",
+            "The gate is {place}. It is there once the Gateway names the EnvoyProxy: {}. The pods \
+                are then replaced.",
             patch_gateway(policy, &gateway.gateway, GATEWAY_PATCH)
         )
     } else {
         "There is no gate here: Envoy Gateway's shutdown manager holds drains, by connections. \
-            For a gate write `delivery: image_volume` and `program_image` into the policy."
+            For a gate write `delivery: program` and `program_image` into the policy."
             .to_owned()
     }
 }

@@ -7,6 +7,7 @@ use super::hook::{WHY_TIMEOUT, by_program, pod_with_grace};
 use super::image_volume::pull_secrets;
 use super::objects::{block, gateway_patch};
 use super::parts;
+use super::program::sidecar;
 use super::volume::{Program, Volume};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map, Node};
@@ -14,17 +15,19 @@ use laststream_policy::placement::EnvoyGateway;
 use laststream_policy::{ModuleLocation, Policy};
 
 /// `spec` of the EnvoyProxy; `None` where there is no gate, or no program for its hook.
-pub(super) fn spec(policy: &Policy, source: &ModuleLocation) -> Option<Map> {
+pub(super) fn spec(policy: &Policy, source: Option<&ModuleLocation>) -> Option<Map> {
     let (port, program) = (policy.gate_port?, Program::of(policy)?);
     let template = Map::of("spec", pod(policy, source, port, &program));
     let patch = Map::of("type", "StrategicMerge")
         .with("value", Map::of("spec", Map::of("template", template)));
     let deployment = Map::of("envoyDeployment", Map::of("patch", patch));
     let provider = Map::of("type", "Kubernetes").with("kubernetes", deployment);
-    let bootstrap = Map::new()
-        .note("Added to what Envoy Gateway itself writes into the bootstrap.")
-        .with("type", "Merge")
-        .with("value", bootstrap(policy, source, port));
+    let bootstrap = source.map(|source| {
+        Map::new()
+            .note("Added to what Envoy Gateway itself writes into the bootstrap.")
+            .with("type", "Merge")
+            .with("value", bootstrap(policy, source, port))
+    });
     let shutdown = Map::new()
         .note(format!(
             "Envoy's own drain time. 1.5 times the gate's deadline of {}: in the last third Envoy \
@@ -32,9 +35,8 @@ pub(super) fn spec(policy: &Policy, source: &ModuleLocation) -> Option<Map> {
             policy.sizing.deadline
         ))
         .with("drainTimeout", gateway_time(policy.sizing.drain_time()));
-    let spec =
-        Map::of("provider", provider).with("bootstrap", bootstrap).with("shutdown", shutdown);
-    Some(spec)
+    let spec = Map::of("provider", provider).with_some("bootstrap", bootstrap);
+    Some(spec.with("shutdown", shutdown))
 }
 
 /// A time for the Gateway API, whose times have five digits at most.
@@ -56,9 +58,14 @@ fn bootstrap(policy: &Policy, source: &ModuleLocation, port: u16) -> Node {
     block(&Map::of("static_resources", Map::of("listeners", List::of(listener))))
 }
 
-fn pod(policy: &Policy, source: &ModuleLocation, port: u16, program: &Program<'_>) -> Map {
-    let volumes: Vec<Volume> =
-        Volume::of_module(source).into_iter().chain([program.volume()]).collect();
+/// Envoy's admin interface in the pods of Envoy Gateway.
+const ADMIN: &str = "127.0.0.1:19000";
+
+fn pod(policy: &Policy, source: Option<&ModuleLocation>, port: u16, program: &Program<'_>) -> Map {
+    let module = source.and_then(Volume::of_module);
+    let volumes: Vec<Volume> = module.into_iter().chain([program.volume()]).collect();
+    let gate = source.is_none().then(|| sidecar(policy, program, port, ADMIN));
+    let before = [program.init_container()].into_iter().chain(gate).collect::<List>();
     let lifecycle = Map::of("preStop", pre_stop(policy, port));
     let envoy = Map::of("name", "envoy")
         .with("lifecycle", lifecycle)
@@ -78,7 +85,7 @@ fn pod(policy: &Policy, source: &ModuleLocation, port: u16, program: &Program<'_
                 Gateway deploys into it (`GatewayNamespace`).",
         )
         .with_some("imagePullSecrets", pull_secrets(policy))
-        .with("initContainers", List::of(program.init_container()))
+        .with("initContainers", before)
         .with("containers", containers)
         .with("volumes", volumes.iter().map(Volume::item).collect::<List>())
 }

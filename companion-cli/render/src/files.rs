@@ -31,14 +31,17 @@ pub const MARK: &str = "Rendered by laststream. Change the policy and render aga
 pub(crate) const GATEWAY_PATCH: &str = "gateway.patch.yaml";
 
 /// The files that `render all` can write, whatever the policy. Its comparison ignores all others.
-pub(crate) const FILES_OF_ALL: [&str; 15] = [
+pub(crate) const FILES_OF_ALL: [&str; 18] = [
     "envoy-gateway.yaml",
+    "envoy.service.conf",
     "envoy.yaml",
     "envoyfilter.yaml",
     GATEWAY_PATCH,
     "image-volume.yaml",
     "job.yaml",
     "kustomization.yaml",
+    "laststream-gate.service",
+    "laststream.compose.yaml",
     "lifecycle.gateway-chart.yaml",
     "lifecycle.native-sidecar.yaml",
     "lifecycle.pod.yaml",

@@ -16,9 +16,12 @@ pub enum Kind {
     WasmPlugin,
     /// A complete bootstrap for an Envoy without a mesh.
     Envoy,
-    /// Envoy Gateway's policies; with `delivery: image_volume` an EnvoyProxy with gate and stop
-    /// hook.
+    /// Envoy Gateway's policies; with `delivery: program` or `image_volume` an EnvoyProxy with
+    /// gate and stop hook.
     EnvoyGateway,
+    /// The gate as a program beside an Envoy without a mesh, with `delivery: program`: systemd
+    /// units and a compose file.
+    Program,
     /// The stop hook that asks the gate, with `drain: {starts: hook}`; `--for` chooses its place.
     Lifecycle,
     /// Pod annotations for Istio's bootstrap: statistics, drain times, and

@@ -32,6 +32,7 @@ pub mod output;
 mod overlay;
 mod parts;
 mod placement;
+mod program;
 mod proxy_config;
 mod scheme;
 mod shown_request;
@@ -50,6 +51,7 @@ pub use next_steps::next_steps;
 use kind::misplaced;
 use laststream_policy::file::Delivery;
 use laststream_policy::{Policy, PolicyProblem, Resolve};
+use placement::{Facts, Form};
 
 /// Renders a policy as files of this kind.
 ///
@@ -66,7 +68,8 @@ pub fn render(
         Kind::EnvoyFilter => envoyfilter::render(policy, resolve),
         Kind::WasmPlugin => single(wasmplugin::render(policy, &policy.source(resolve)?)?),
         Kind::Envoy => single(envoy::render(policy, resolve)?),
-        Kind::EnvoyGateway => Ok(envoy_gateway::render(policy, &policy.source(resolve)?)?.into()),
+        Kind::EnvoyGateway => Ok(envoy_gateway::render(policy, resolve)?.into()),
+        Kind::Program => Ok(program::of_machine(policy)?.into()),
         Kind::Lifecycle => lifecycle(policy, place.hook.unwrap_or(HookPlace::Pod)),
         Kind::ProxyConfig => {
             let annotations = proxy_config::annotations(policy)?;
@@ -126,7 +129,16 @@ fn kinds_of(policy: &Policy) -> Vec<Kind> {
         (Kind::Job, has_job),
     ];
     let optional = optional.into_iter().filter_map(|(kind, is_used)| is_used.then_some(kind));
-    [place.form.kind()].into_iter().chain(optional).collect()
+    kind_of_form(policy, &place).into_iter().chain(optional).collect()
+}
+
+/// The file with the counters; the gate's own where it is a program, which has none.
+fn kind_of_form(policy: &Policy, place: &Facts<'_>) -> Option<Kind> {
+    match place.form {
+        Form::Envoy(_) if policy.is_program() => Some(Kind::Program),
+        Form::WasmPlugin if policy.is_program() => None,
+        form => Some(form.kind()),
+    }
 }
 
 /// All kinds that this policy uses, and a kustomization.

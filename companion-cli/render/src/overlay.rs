@@ -2,14 +2,16 @@
 //! API, or for a waypoint: stop hook, grace period, annotations; an autoscaler and a disruption
 //! budget if the policy has them. A waypoint's gate is in it, too.
 
+use super::bootstrap;
 use super::files::{File, GATEWAY_PATCH, objects};
 use super::hook::{NEEDS_SHELL, grace_without_hook, has_hook, pod_with_grace, pre_stop};
 use super::image_volume::{WHY_SECRET, pull_secrets};
 use super::kind::misplaced;
 use super::objects::{block, gateway_patch, labelled, patch_gateway, texts, unless_empty};
 use super::placement::{self, Facts};
+use super::program::sidecar;
 use super::proxy_config::{self, AS_WANTED, REPLACES};
-use super::{bootstrap, volume::Volume};
+use super::volume::{Program, Volume};
 use laststream_base::yaml::{List, Map, Node};
 use laststream_policy::file::{Delivery, GateSecret, Starts};
 use laststream_policy::{Policy, PolicyProblem, Resolve};
@@ -137,7 +139,12 @@ fn deployment(
     }
     let mut annotations = proxy_config::gateway_annotations(policy);
     let in_bootstrap = policy.placement.facts().has_gate_in_bootstrap();
-    if let Some(port) = policy.gate_port.filter(|_| in_bootstrap) {
+    if let Some((port, program)) =
+        policy.gate_port.zip(Program::of(policy)).filter(|_| policy.is_program())
+    {
+        parts.before = Some(List::of(sidecar(policy, &program, port, ISTIOS_ADMIN)));
+        parts.pull_secrets = pull_secrets(policy);
+    } else if let Some(port) = policy.gate_port.filter(|_| in_bootstrap) {
         let source = policy.source(resolve)?;
         let gate = bootstrap::annotation(policy, port, &source)?;
         let with_gate = annotations.unwrap_or_default().note(WHY_GATE);
@@ -158,6 +165,9 @@ fn deployment(
     Ok(Map::of("spec", Map::of("template", template)))
 }
 
+/// Envoy's admin interface in Istio's proxies.
+const ISTIOS_ADMIN: &str = "127.0.0.1:15000";
+
 /// Parts of the pod besides hook and grace period.
 #[derive(Default)]
 struct Parts {
@@ -165,6 +175,8 @@ struct Parts {
     volumes: List,
     mounts: List,
     pull_secrets: Option<List>,
+    /// The gate, where it is a program.
+    before: Option<List>,
 }
 
 fn pod(policy: &Policy, parts: Parts) -> Map {
@@ -187,6 +199,7 @@ fn pod(policy: &Policy, parts: Parts) -> Map {
     let container = container.with_some("volumeMounts", has_volumes.then_some(parts.mounts));
     pod.note(WHY_SECRET)
         .with_some("imagePullSecrets", parts.pull_secrets)
+        .with_some("initContainers", parts.before)
         .note("The name of the proxy's container in what Istio makes.")
         .with("containers", List::of(container))
         .with_some("volumes", has_volumes.then_some(parts.volumes))

@@ -56,7 +56,9 @@ pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
     let exempts = policy.by_envoy && policy.long_lived == LongLived::Exempt;
     let upgrades = if exempts { ",downstream_cx_upgrades_active" } else { "" };
     let tcp = if policy.tcp.is_empty() { "" } else { ",active_connections,downstream_cx_total" };
-    let statistics = policy.gate_port.map(|_| format!("{STATISTICS}{upgrades}{pending}{tcp}"));
+    let watchdog = if policy.is_program() { ",watchdog_miss,watchdog_mega_miss" } else { "" };
+    let more = [upgrades, pending, tcp, watchdog].concat();
+    let statistics = policy.gate_port.map(|_| format!("{STATISTICS}{more}"));
     let mut annotations = Map::new()
         .note(format!("{WHY_STATISTICS}{why_pending}"))
         .with_some("sidecar.istio.io/statsInclusionSuffixes", statistics);

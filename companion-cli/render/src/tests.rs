@@ -97,6 +97,8 @@ fn every_file_of_render_all_is_in_its_list() {
         format!("module: oci://h/r:t\nnamespace: a\nplacement: {{sidecar: {{}}}}\n{more}\n")
     }));
     policies.push("module: oci://h/r:t\nnamespace: a\ndrain: {starts: hook}\n".to_owned());
+    let program = "placement: {envoy: {}}\ndelivery: program\nprogram_image: h/tools:1\n";
+    policies.push(program.to_owned());
     let waypoint = "module: /a.wasm\nnamespace: a\nplacement: {waypoint: {gateway: w}}\n";
     policies.extend(["", "istio: '1.30'\n"].map(|istio| format!("{istio}{waypoint}")));
     let mut known = BTreeSet::new();

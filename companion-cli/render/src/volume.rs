@@ -94,6 +94,11 @@ impl<'a> Program<'a> {
         Self { image: &job.program_image, source, name: "laststream", folder: JOB_FOLDER }
     }
 
+    /// The program's folder in the proxy's container.
+    pub(super) fn folder() -> &'static str {
+        PROGRAM_FOLDER
+    }
+
     /// The program's path in the proxy's container.
     pub(super) fn path() -> String {
         format!("{PROGRAM_FOLDER}/laststream")
@@ -108,13 +113,16 @@ impl<'a> Program<'a> {
     pub(super) fn init_container(&self) -> Map {
         let mount = Map::of("name", self.name).with("mountPath", self.folder);
         let command = List::of(self.source).item("install").item(self.folder);
-        Map::of("name", self.name)
+        self.container(self.name).with("command", command).with("volumeMounts", List::of(mount))
+    }
+
+    /// A container of the program's image.
+    pub(super) fn container(&self, name: &str) -> Map {
+        Map::of("name", name)
             .note("The hook's image of a release, or any other with its program.")
             .with("image", self.image)
-            .with("command", command)
             .note("What a namespace with restricted pods wants.")
             .with("securityContext", restricted())
-            .with("volumeMounts", List::of(mount))
     }
 }
 

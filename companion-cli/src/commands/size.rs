@@ -39,8 +39,9 @@ pub(crate) struct Size {
     /// The share of the streams in flight at a stop that may be cut, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 0.1)]
     cut: f64,
-    /// How long Istio's agent drains after the deadline; `0s` without Istio.
-    #[arg(long, value_name = "TIME", default_value = "5s")]
+    /// How long Istio's agent lives after the gate's deadline; `5s` with a stop hook, `0s` without
+    /// Istio.
+    #[arg(long, value_name = "TIME", default_value = "3s")]
     agent: TimeSpan,
     /// How long the gate waits, after the drain has begun, before it tells Envoy to drain.
     #[arg(long, value_name = "TIME", default_value = "0s")]

@@ -37,7 +37,7 @@ fn deadline_and_grace_period_follow_from_the_durations() -> Outcome {
     let server = prometheus()?;
     let said = run(size(&server).args(["--selector", "namespace=\"shop\""]))?.expect(0)?.json()?;
     let times = ["longest_request_ms", "deadline_ms", "grace_period_ms", "drain_duration_ms"];
-    assert_eq!(times.map(|time| said[time].as_u64()), [20_000, 23_000, 30_000, 35_000].map(Some));
+    assert_eq!(times.map(|time| said[time].as_u64()), [20_000, 23_000, 28_000, 35_000].map(Some));
     assert_eq!((&said["warnings"], server.asked().len()), (&json!([]), 1), "{said}");
     let shop = |asked: &Asked| asked.target.contains("namespace%3D%22shop%22");
     assert!(server.asked().iter().all(shop));

@@ -1,5 +1,6 @@
 //! TCP connections that hold a drain: Envoy counts them, beside either count of streams.
 
+use futures_util::future::try_join_all;
 use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, gate_listener, options, same, says, with_clusters};
@@ -67,11 +68,36 @@ async fn connect(bench: &Bench, number: usize) -> Outcome<Vec<Client>> {
     Ok(clients)
 }
 
+/// The connections of [`churn`].
+const SHORT: usize = 200;
+
+/// Connections that begin and end beside each other, which the numbers after them must not keep.
+async fn churn(bench: &Bench) -> Outcome {
+    let rows = (0..8).map(async |_| {
+        for _ in 0..SHORT / 8 {
+            connect(bench, 1).await?;
+        }
+        Ok::<(), Error>(())
+    });
+    try_join_all(rows).await.map(drop)
+}
+
 async fn a_connection_holds_until_it_ends(lab: &Lab) -> Outcome {
     for count in ["filter", "envoy"] {
         let bench = bench(lab, count, r#""deadline_ms": 90000"#, Bootstrap::new()).await?;
+        churn(&bench).await?;
         let mut clients = connect(&bench, 12).await?;
-        ensure_eq!(bench.envoy.stat(CONNECTIONS).await?, Some(12), "Envoy's own number");
+        for (name, number) in [
+            (CONNECTIONS, 12),
+            ("tcp.db.downstream_cx_active", 12),
+            ("tcp.db.downstream_cx_total", SHORT as u64 + 12),
+        ] {
+            wait_for(PATIENCE, name, async || {
+                ensure_eq!(bench.envoy.stat(name).await?, Some(number), "Envoy's own number");
+                Ok(())
+            })
+            .await?;
+        }
         bench.post("/drain").await?.expect(202)?;
         let status = bench.until("connections", 12).await?;
         same(&status, "holding", 0)?;

@@ -30,6 +30,8 @@ pub(crate) struct Pod<'w> {
     root: Root,
     network: Option<Network>,
     containers: Vec<(Value, Program)>,
+    /// Init containers that go on.
+    sidecars: Vec<Program>,
 }
 
 /// How a container was stopped. Times count from the deletion.
@@ -69,23 +71,30 @@ impl<'w> Pod<'w> {
             root.bind(&hosts, "/etc/hosts")?;
         }
         let spec = deployment["spec"]["template"]["spec"].clone();
-        let mut pod = Self { world, spec, root, network, containers: Vec::new() };
+        let (containers, sidecars) = (Vec::new(), Vec::new());
+        let mut pod = Self { world, spec, root, network, containers, sidecars };
         pod.volumes(name).await?;
         world.controller.forget("/tmp/shutdown-ready");
-        for init in pod.spec["initContainers"].as_array().into_iter().flatten() {
-            let words = pod.words(init, &init["command"]);
-            let [program, arguments @ ..] = &words[..] else { bail!("{init:#}") };
+        for init in pod.spec["initContainers"].as_array().cloned().unwrap_or_default() {
+            let program = init["command"][0].as_str().with_context(|| format!("{init:#}"))?;
             pod.root.program(user::hook()?, program)?;
-            let mut command = pod.root.command(program);
-            command.args(arguments);
-            ask(command, "").await?.expect(0)?;
+            if init["restartPolicy"] == "Always" {
+                let started = pod.begin(&init)?;
+                pod.sidecars.push(started);
+            } else {
+                ask(pod.command(&init), "").await?.expect(0)?;
+            }
         }
         for container in pod.spec["containers"].as_array().context("containers")?.clone() {
-            let name = container["name"].as_str().context("a name")?;
-            let program = Program::start(name, pod.command(&container), &pod.root.folder("/tmp")?)?;
+            let program = pod.begin(&container)?;
             pod.containers.push((container, program));
         }
         Ok(pod)
+    }
+
+    fn begin(&self, container: &Value) -> Outcome<Program> {
+        let name = container["name"].as_str().context("a name")?;
+        Program::start(name, self.command(container), &self.root.folder("/tmp")?)
     }
 
     /// Waits until Envoy answers requests through the Gateway.
@@ -142,9 +151,10 @@ impl<'w> Pod<'w> {
     }
 
     fn command(&self, container: &Value) -> Command {
-        let first = container["command"][0].as_str().unwrap_or_default();
+        let words = self.words(container, &container["command"]);
+        let (first, more) = words.split_first().map_or(("", &[][..]), |(a, b)| (&**a, b));
         let mut command = self.program(first);
-        command.args(self.words(container, &container["args"]));
+        command.args(more).args(self.words(container, &container["args"]));
         command
     }
 
@@ -166,7 +176,14 @@ impl<'w> Pod<'w> {
         ensure_eq!(self.spec["containers"][0]["name"], "envoy", "the first container");
         let begun = Instant::now();
         let mut containers = std::mem::take(&mut self.containers);
-        try_join_all(containers.iter_mut().map(|each| self.stop_container(each, begun))).await
+        let stopped =
+            try_join_all(containers.iter_mut().map(|each| self.stop_container(each, begun)));
+        let stopped = stopped.await?;
+        for sidecar in &mut self.sidecars {
+            sidecar.process().signal(Signal::TERM).ok(); // it may have ended
+            sidecar.process().wait(PATIENCE).await.with_context(|| sidecar.tail())?;
+        }
+        Ok(stopped)
     }
 
     async fn stop_container(

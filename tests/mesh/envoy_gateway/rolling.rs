@@ -1,5 +1,5 @@
-//! G3: a rolling restart of two replicas under load, with laststream's hook and with Envoy
-//! Gateway's own manager alone. Each pod has a separate network; the list of addresses from which
+//! G3: a rolling restart of two replicas under load, with each of laststream's gates
+//! and with Envoy Gateway's own manager alone. Each pod has a separate network; the list of addresses from which
 //! the clients choose replaces kube-proxy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,8 @@ use crate::seen::row;
 use kit::locked;
 use kit::prelude::*;
 
+/// A Gateway for each lane.
+const GATEWAYS: [&str; 3] = ["g3", "g3-program", "g3-own"];
 const REPLICAS: u8 = 2;
 /// The clients, by the time that each of their requests takes; most are short.
 const CLIENTS: [Duration; 8] = {
@@ -49,8 +51,8 @@ impl Endpoints {
 pub(super) async fn case() -> Outcome {
     let world = World::get().await?;
     let upstream = Upstream::start().await?;
-    for (lane, first) in LANES.iter().zip([1, 11]) {
-        let lane = Lane { gateway: if lane.laststream { "g3" } else { "g3-own" }, ..*lane };
+    for ((lane, gateway), first) in LANES.iter().zip(GATEWAYS).zip([1, 11, 21]) {
+        let lane = Lane { gateway, ..*lane };
         world.gateway(lane.gateway, upstream.h1()).await?;
         let deployment = deployment(world, &lane).await?;
         let (fate, took) = restart(world, &deployment, first).await?;
@@ -59,7 +61,7 @@ pub(super) async fn case() -> Outcome {
             format!("a rolling restart of {REPLICAS} replicas, 8 clients: {}", lane.what),
             format!("{}; it took {:.0} s", fate.words(), took.as_secs_f64()),
         );
-        if lane.laststream {
+        if lane.has_gate() {
             fate.expect_nothing_lost()?;
         }
         ensure!(fate.answered > 100, "hardly any load: {fate:?}");

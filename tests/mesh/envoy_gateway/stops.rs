@@ -1,4 +1,5 @@
-//! G2: stops under load, with laststream's hook and with Envoy Gateway's own manager alone.
+//! G2: stops under load, with the gate of the module, with the gate that is a program, and with
+//! Envoy Gateway's own manager alone.
 
 use std::time::{Duration, Instant};
 
@@ -39,13 +40,28 @@ const LATE: Duration = Duration::from_secs(14);
 pub(super) struct Lane {
     pub(super) gateway: &'static str,
     pub(super) what: &'static str,
-    /// Whether laststream's hook stops the pod, or Envoy Gateway's own manager.
-    pub(super) laststream: bool,
+    pub(super) gate: Gate,
 }
 
-pub(super) const LANES: [Lane; 2] = [
-    Lane { gateway: "g2", what: "laststream's hook", laststream: true },
-    Lane { gateway: "g2-own", what: "Envoy Gateway's own manager", laststream: false },
+/// What stops the pod.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gate {
+    Module,
+    Program,
+    /// Envoy Gateway's own manager.
+    None,
+}
+
+impl Lane {
+    pub(super) fn has_gate(&self) -> bool {
+        self.gate != Gate::None
+    }
+}
+
+pub(super) const LANES: [Lane; 3] = [
+    Lane { gateway: "g2", what: "laststream's hook", gate: Gate::Module },
+    Lane { gateway: "g2-program", what: "laststream's program", gate: Gate::Program },
+    Lane { gateway: "g2-own", what: "Envoy Gateway's own manager", gate: Gate::None },
 ];
 
 pub(super) async fn case() -> Outcome {
@@ -56,16 +72,22 @@ pub(super) async fn case() -> Outcome {
         let deployment = deployment(world, lane).await?;
         long_and_idle(world, lane, &deployment, &upstream).await?;
         late_requests(world, lane, &deployment).await?;
-        missing_statistic(world, lane, &deployment, &upstream).await?;
+        if lane.gate != Gate::Program {
+            missing_statistic(world, lane, &deployment, &upstream).await?;
+        }
     }
     Ok(())
 }
 
 pub(super) async fn deployment(world: &World, lane: &Lane) -> Outcome<Value> {
-    if lane.laststream {
+    if lane.has_gate() {
         let policy =
             format!("drain: {{deadline: {}s, delay: {}s}}\n", limit().as_secs(), LEAST.as_secs());
-        world.put(lane.gateway, &policy).await?;
+        if lane.gate == Gate::Module {
+            world.put(lane.gateway, &policy).await?;
+        } else {
+            world.put_any(lane.gateway, &format!("delivery: program\n{policy}")).await?;
+        }
     } else {
         let name = json!({ "name": lane.gateway, "namespace": EDGE });
         let shutdown = json!({
@@ -86,7 +108,7 @@ pub(super) async fn deployment(world: &World, lane: &Lane) -> Outcome<Value> {
     }
     let is_so = |pod: &Value| {
         let own = pod.to_string().contains(&format!("--drain-timeout={}s", limit().as_secs()));
-        if lane.laststream { pod["initContainers"].is_array() } else { own }
+        if lane.has_gate() { pod["initContainers"].is_array() } else { own }
     };
     world.deployment(lane.gateway, is_so).await
 }
@@ -194,7 +216,7 @@ async fn long_and_idle(
     let stopped = stop_under_a_long_request(&mut pod, lane, &situation, upstream).await?;
     drop(idle);
     let at = stopped[0].signalled;
-    if lane.laststream {
+    if lane.has_gate() {
         return expect_after_the_last_stream(&stopped[0]);
     }
     ensure!(at > limit() - Duration::from_secs(1), "an idle connection does not hold it: {at:?}");
@@ -219,10 +241,10 @@ async fn late_requests(world: &World, lane: &Lane, deployment: &Value) -> Outcom
         let stopped = pod.stop().await?;
         let (fate, stalled) = load.await?;
         let is_kept = fate.expect_nothing_lost();
-        let counts = is_kept.is_ok() || !stalled || !lane.laststream;
+        let counts = is_kept.is_ok() || !stalled || !lane.has_gate();
         ensure!(counts, "the requests stalled, and some were lost");
         report(lane, "requests of 1.6 s with pauses of 0.6 s, for 14 s", &fate.words(), &stopped)?;
-        Ok(if lane.laststream { is_kept } else { Ok(()) })
+        Ok(if lane.has_gate() { is_kept } else { Ok(()) })
     })
     .await?
 }
@@ -249,9 +271,9 @@ async fn missing_statistic(
     deployment: &Value,
     upstream: &Upstream,
 ) -> Outcome {
-    let gone = if lane.laststream { "downstream_rq_active" } else { "downstream_cx_active" };
+    let gone = if lane.has_gate() { "downstream_rq_active" } else { "downstream_cx_active" };
     let mut pod = Pod::serving(world, &without(deployment, gone)?).await?;
-    if lane.laststream {
+    if lane.has_gate() {
         // While its counters are young, such a gate opens only at the deadline.
         wait_for(PATIENCE, "an assumed count", async || {
             let status = count::status().await?;
@@ -262,7 +284,7 @@ async fn missing_statistic(
     }
     let situation = format!("{}, without `{gone}`", held_request());
     let stopped = stop_under_a_long_request(&mut pod, lane, &situation, upstream).await?;
-    if lane.laststream {
+    if lane.has_gate() {
         return expect_after_the_last_stream(&stopped[0]);
     }
     let at = stopped[0].signalled;

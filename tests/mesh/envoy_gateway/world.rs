@@ -66,13 +66,19 @@ impl World {
         self.cluster.apply_all(&objects).await
     }
 
-    /// Renders a policy for a Gateway, applies it as its files say, and returns the folder.
+    /// Renders a policy with the module for a Gateway, applies it as its files say, and returns the
+    /// folder.
     pub(crate) async fn put(&self, gateway: &str, more: &str) -> Outcome<String> {
+        let module = format!("module: {}\ndelivery: image_volume\n{more}", self.module);
+        self.put_any(gateway, &module).await
+    }
+
+    /// The same for a policy of any delivery.
+    pub(crate) async fn put_any(&self, gateway: &str, more: &str) -> Outcome<String> {
         let policy = format!(
-            "name: {gateway}\nnamespace: {EDGE}\nmodule: {}\ndelivery: image_volume\n\
+            "name: {gateway}\nnamespace: {EDGE}\n\
              program_image: registry.example.com/laststream-program:1\n\
-             placement: {{envoy_gateway: {{gateway: {gateway}}}}}\n{more}",
-            self.module
+             placement: {{envoy_gateway: {{gateway: {gateway}}}}}\n{more}"
         );
         let folder = block_in_place(|| render_all(&self.user, gateway, &policy, &[]))?;
         self.laststream(&["lint", &folder])?.expect(0)?;

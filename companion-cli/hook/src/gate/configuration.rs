@@ -14,6 +14,31 @@ use super::admin::Target;
 /// The size limit of the file.
 const LONGEST: u64 = 1 << 20;
 
+/// Where the configuration is.
+pub(super) enum Source<'a> {
+    File(&'a Path),
+    /// An argument.
+    Text(&'a str),
+    /// Nowhere: every field has its default.
+    Defaults,
+}
+
+impl Source<'_> {
+    /// Its name in errors, and its text.
+    fn read(&self) -> Result<(String, Vec<u8>), String> {
+        match self {
+            Self::File(path) => {
+                let place = format!("`{}`", path.display());
+                let text = foreign::read_named(path, LONGEST);
+                let text = text.context(format_args!("{place} cannot be read"))?;
+                Ok((place, text))
+            }
+            Self::Text(text) => Ok(("`--config-json`".to_owned(), text.as_bytes().to_owned())),
+            Self::Defaults => Ok(("the configuration".to_owned(), Vec::new())),
+        }
+    }
+}
+
 /// A checked configuration.
 #[derive(Debug)]
 pub(super) struct Configuration {
@@ -32,24 +57,16 @@ impl Configuration {
         Some((self.secret_key.clone()?, secret))
     }
 
-    /// Reads the file; without one, every field has its default. A gate that is Envoy's parent ends
-    /// it, so that is its last call.
+    /// A gate that is Envoy's parent ends it, so that is its last call.
     pub(super) fn read(
-        file: Option<&Path>,
+        source: &Source<'_>,
         envoy: &Target,
         secret: Option<Secret>,
         is_parent: bool,
     ) -> Result<Self, String> {
-        let (place, text) = match file {
-            None => ("the configuration".to_owned(), Vec::new()),
-            Some(path) => {
-                let place = format!("`{}`", path.display());
-                let text = foreign::read_named(path, LONGEST);
-                (place.clone(), text.context(format_args!("{place} cannot be read"))?)
-            }
-        };
+        let (place, text) = source.read()?;
         let mut wire = config::read_wire(&text).context(format_args!("{place}"))?;
-        if file.is_some() && wire.role != Role::Gate {
+        if !matches!(source, Source::Defaults) && wire.role != Role::Gate {
             return Err(format!("{place}: role: must be `gate`"));
         }
         let mut gate = wire.gate.take().unwrap_or_default();

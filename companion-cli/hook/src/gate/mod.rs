@@ -33,7 +33,7 @@ use laststream_base::env_vars;
 use crate::exec::{Child, Signals};
 use crate::{Ended, Exit, Failure, Printer};
 use admin::Target;
-use configuration::Configuration;
+use configuration::{Configuration, Source};
 use ending::Ending;
 use input::{Input, STACK};
 use native::Native;
@@ -58,6 +58,9 @@ pub struct Gate {
     /// `count` is always `envoy`; the clusters of `app` and `notify` are addresses here.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The same as text, in place of a file.
+    #[arg(long, value_name = "JSON", conflicts_with = "config")]
+    config_json: Option<String>,
     /// A file with the gate's secret. The default is the variable LASTSTREAM_SECRET, if it is set.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
@@ -86,8 +89,12 @@ const LAST_REPLIES: Duration = Duration::from_millis(50);
 pub fn run(command: &Gate, printer: &Printer) -> Ended {
     let secret = laststream_gate::secret(command.secret_file.as_deref(), &env_vars::of_process)?;
     let is_parent = !command.command.is_empty();
-    let configuration =
-        Configuration::read(command.config.as_deref(), &command.envoy, secret, is_parent)?;
+    let source = match (&command.config, &command.config_json) {
+        (Some(file), _) => Source::File(file),
+        (None, Some(text)) => Source::Text(text),
+        (None, None) => Source::Defaults,
+    };
+    let configuration = Configuration::read(&source, &command.envoy, secret, is_parent)?;
     let listener = TcpListener::bind(command.listen).context(format_args!(
         "the gate cannot listen at {}: end the gate that runs there, or give `--listen`",
         command.listen

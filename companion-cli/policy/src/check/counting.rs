@@ -12,6 +12,8 @@ use crate::policy::TcpListener;
 const BY: &str = "by";
 const TCP: &str = "tcp";
 
+const NO_FILTER: &str = "needs the filter, which knows each stream, and there is none with \
+    `delivery: program`: take one of them out";
 const OF_THE_FILTER: &str = "needs the filter, which knows each stream: take it out, or write \
     `count: {by: filter}`";
 const NO_ROUTES: &str = "`envoy` needs a route of laststream's at the head of each virtual host, \
@@ -23,7 +25,10 @@ impl Checker {
     /// Whether Envoy's own count is the only one.
     pub(super) fn by_envoy(&mut self, file: &File, site: Site<'_>) -> bool {
         let by = file.count.as_ref().and_then(|count| count.get(BY));
+        let is_program = file.is_program();
         match by.map(Value::as_str) {
+            None if is_program => {}
+            Some(Some("filter")) if is_program => self.problem("count.by", NO_FILTER),
             None | Some(Some("filter")) => return false,
             Some(Some("envoy")) => {}
             Some(_) => {
@@ -31,21 +36,22 @@ impl Checker {
                 return false;
             }
         }
+        let of_the_filter = if is_program { NO_FILTER } else { OF_THE_FILTER };
         let fields = file.count.as_ref().and_then(Value::as_object);
-        let of_the_filter = |key: &&String| ![BY, TCP].contains(&key.as_str());
-        let rules = fields.into_iter().flat_map(|rules| rules.keys()).filter(of_the_filter);
+        let is_of_the_filter = |key: &&String| ![BY, TCP].contains(&key.as_str());
+        let rules = fields.into_iter().flat_map(|rules| rules.keys()).filter(is_of_the_filter);
         for field in rules {
-            self.problem(&format!("count.{field}"), OF_THE_FILTER);
+            self.problem(&format!("count.{field}"), of_the_filter);
         }
         for (field, is_written, why) in [
-            ("count.by", site.facts.no_show.is_some(), NO_ROUTES),
+            ("count.by", site.facts.no_show.is_some() && !is_program, NO_ROUTES),
             ("count.by", file.job.is_some(), OF_JOB),
             ("count.by", !site.has_gate, "`envoy` is for a gate, and there is none: take it out"),
-            ("profile", file.profile.is_some(), OF_THE_FILTER),
-            ("end", file.end.is_some() && file.profile.is_none(), OF_THE_FILTER),
-            ("websockets", file.websockets.is_some(), OF_THE_FILTER),
-            ("streams.show", file.streams.show != Show::Nothing, OF_THE_FILTER),
-            ("drain.long_lived_after", file.drain.long_lived_after.is_some(), OF_THE_FILTER),
+            ("profile", file.profile.is_some(), of_the_filter),
+            ("end", file.end.is_some() && file.profile.is_none(), of_the_filter),
+            ("websockets", file.websockets.is_some(), of_the_filter),
+            ("streams.show", file.streams.show != Show::Nothing, of_the_filter),
+            ("drain.long_lived_after", file.drain.long_lived_after.is_some(), of_the_filter),
         ] {
             if is_written {
                 self.problem(field, why);

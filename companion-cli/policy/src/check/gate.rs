@@ -8,6 +8,9 @@ use laststream_base::time_span::TimeSpan;
 
 /// The reason why this proxy has no gate; `None` if it can have one.
 fn why_none(facts: &Facts<'_>, file: &File) -> Option<&'static str> {
+    if file.is_program() {
+        return None;
+    }
     match facts.gate_module {
         GateModule::Fetched => None,
         GateModule::File(why) => (!file.is_mounted() && !file.is_local()).then_some(why),

@@ -87,6 +87,7 @@ impl Place for EnvoyGateway {
             client_address: ClientAddress::Xff(NO_CHAIN),
             no_show: Some(NO_STATE_FILTER),
             no_tcp: Some(NO_TCP),
+            no_program: None,
             no_websockets: Some(NO_SHARED_VM),
             warning: None,
         }

@@ -66,6 +66,8 @@ pub struct Facts<'p> {
     pub(crate) no_show: Option<&'static str>,
     /// Why no TCP connections can be counted.
     pub(crate) no_tcp: Option<&'static str>,
+    /// Why the gate cannot be a program.
+    pub(crate) no_program: Option<&'static str>,
     /// The frame filter must be off except on some routes, and share its VM id with the gate.
     pub(crate) no_websockets: Option<&'static str>,
     /// A warning about the placement's own fields.
@@ -121,6 +123,9 @@ pub(crate) enum ClientAddress {
 }
 
 pub(super) const NO_AGENT: &str = "`agent` is Istio's, which is not here: write `hook`";
+
+pub(super) const HAS_MODULE: &str = "`program` is for Envoys without the module, and this one can \
+    have it: write `count: {by: envoy}`, which costs requests nothing either";
 
 pub(super) const KEEPS_REMOTE_ADDRESS: &str = "an Istio gateway has `use_remote_address: true`, \
     which no EnvoyFilter can merge away, and Envoy then refuses the listener. Take it out; \

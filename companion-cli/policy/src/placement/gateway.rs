@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::facts::{
-    ClientAddress, Controller, Facts, GateModule, GateParts, KEEPS_REMOTE_ADDRESS, Place,
+    ClientAddress, Controller, Facts, GateModule, GateParts, HAS_MODULE, KEEPS_REMOTE_ADDRESS,
+    Place,
 };
 use crate::checker::Checker;
 use crate::file::drain::Starts;
@@ -50,6 +51,7 @@ impl Place for Gateways {
             client_address: ClientAddress::Refused(KEEPS_REMOTE_ADDRESS),
             no_show: None,
             no_tcp: None,
+            no_program: Some(HAS_MODULE),
             no_websockets: None,
             warning: None,
         }

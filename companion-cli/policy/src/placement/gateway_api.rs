@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::facts::{
-    ClientAddress, Controller, Facts, GateModule, GateParts, KEEPS_REMOTE_ADDRESS, Place,
+    ClientAddress, Controller, Facts, GateModule, GateParts, HAS_MODULE, KEEPS_REMOTE_ADDRESS,
+    Place,
 };
 use crate::checker::Checker;
 use crate::file::Starts;
@@ -76,6 +77,7 @@ impl Place for GatewayApi {
             client_address: ClientAddress::Refused(KEEPS_REMOTE_ADDRESS),
             no_show: None,
             no_tcp: None,
+            no_program: Some(HAS_MODULE),
             no_websockets: None,
             warning: None,
         }

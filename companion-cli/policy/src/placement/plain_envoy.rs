@@ -74,6 +74,7 @@ impl Place for PlainEnvoy {
             client_address: ClientAddress::Header,
             no_show: None,
             no_tcp: None,
+            no_program: None,
             no_websockets: None,
             warning: None,
         }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::facts::{
-    BEHIND_A_GATEWAY, ClientAddress, Controller, Facts, GateModule, GateParts, Place,
+    BEHIND_A_GATEWAY, ClientAddress, Controller, Facts, GateModule, GateParts, HAS_MODULE, Place,
 };
 use crate::checker::Checker;
 use crate::file::Starts;
@@ -102,6 +102,7 @@ impl Place for Sidecars {
             client_address: ClientAddress::Refused(BEHIND_A_GATEWAY),
             no_show: None,
             no_tcp: Some(NO_TCP),
+            no_program: Some(HAS_MODULE),
             no_websockets: None,
             warning: self.native.is_none().then_some(CLASSIC),
         }

@@ -57,6 +57,7 @@ impl Place for Waypoint {
             client_address: ClientAddress::Refused(BEHIND_A_GATEWAY),
             no_show: Some(NO_FILTER_IN_FRONT),
             no_tcp: Some(NO_TCP),
+            no_program: None,
             no_websockets: Some(NO_FRAME_FILTER),
             warning: None,
         }

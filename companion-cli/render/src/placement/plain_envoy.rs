@@ -8,6 +8,7 @@ use crate::files::other;
 use crate::hook::{self, pod_with_grace};
 use crate::image_volume::{UPDATE, WHERE, WHY_SECRET, pull_secrets};
 use crate::kind::{HookPlace, misplaced};
+use crate::program::{admin_of, sidecar};
 use crate::volume::{Program, Volume};
 use laststream_base::env_vars::LASTSTREAM_SECRET;
 use laststream_base::yaml::{List, Map};
@@ -59,9 +60,11 @@ impl OwnPod for PlainEnvoy {
         let container = container()
             .with("volumeMounts", List::of(volume.mount()))
             .with("lifecycle", Map::of("preStop", Map::of("exec", exec)));
+        let gate = policy.is_program().then(|| sidecar(policy, &program, port, admin_of(self)));
+        let before = [program.init_container()].into_iter().chain(gate).collect::<List>();
         let pod = pod_with_grace(policy)
             .with("volumes", List::of(volume.item()))
-            .with("initContainers", List::of(program.init_container()))
+            .with("initContainers", before)
             .with("containers", List::of(container));
         let deployment = deployment(policy);
         let about = [format!(

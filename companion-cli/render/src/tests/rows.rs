@@ -4,7 +4,7 @@ use clap::ValueEnum as _;
 use serde_json::{Map, Value, json};
 
 use super::{DIGEST, policy};
-use crate::{Kind, next_steps, render};
+use crate::{File, Kind, next_steps, render};
 
 #[test]
 fn each_row_is_rendered_as_it_says() {
@@ -47,7 +47,8 @@ fn outcome(kind: Kind, text: &str) -> (Value, String) {
     let steps = next_steps(&policy, &rendered, "out");
     let mut json =
         Map::from_iter([("files".to_owned(), json!(names)), ("next".to_owned(), json!(steps))]);
-    let documents = rendered.files.iter().flat_map(|file| {
+    let is_yaml = |file: &&File| file.name.ends_with(".yaml");
+    let documents = rendered.files.iter().filter(is_yaml).flat_map(|file| {
         let documents: Vec<Value> = serde_saphyr::from_multiple(&file.text).expect("YAML");
         documents
     });

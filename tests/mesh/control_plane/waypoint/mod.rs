@@ -154,25 +154,38 @@ async fn gateway(stage: &Stage, name: &str) -> Outcome {
 
 /// Renders, applies as the README of the example says, and returns the template of the pods.
 async fn deploy(stage: &Stage, drain: &str) -> Outcome<Value> {
+    let rendered = rendered(stage, &format!("module: {}", module()?.display()), drain).await?;
+    let made = template(stage, stage.name, |template| hook(template) != &Value::Null).await?;
+    let plugin = format!("{rendered}/wasmplugin.yaml");
+    stage.world.cluster.run(&["apply", "--validate=strict", "-f", &plugin]).await?;
+    Ok(made)
+}
+
+/// The same with a gate that is a program.
+async fn deploy_program(stage: &Stage, drain: &str) -> Outcome<Value> {
+    let program = "delivery: program\nprogram_image: registry.example.com/laststream-program:1";
+    rendered(stage, program, drain).await?;
+    template(stage, stage.name, |template| template.to_string().contains(PROGRAM)).await
+}
+
+/// The container of a gate that is a program.
+const PROGRAM: &str = "laststream-gate";
+
+/// Renders, applies the overlay, and returns the folder.
+async fn rendered(stage: &Stage, delivery: &str, drain: &str) -> Outcome<String> {
     let name = stage.name;
     let policy = format!(
-        "name: {name}\nnamespace: {name}\nmodule: {}\n\
+        "name: {name}\nnamespace: {name}\n{delivery}\n\
          placement: {{waypoint: {{gateway: {name}}}}}\ndrain: {{{drain}}}\ngate: {{port: {}}}\n",
-        module()?.display(),
         stage.gate
     );
     let rendered = stage.render_all(&policy)?;
     stage.laststream(&["lint", &rendered], "")?.expect(0)?;
     let cluster = &stage.world.cluster;
-    let apply = async |file: &str| -> Outcome {
-        let file = format!("{rendered}/{file}");
-        cluster.run(&["apply", "--validate=strict", "-f", &file]).await.map(drop)
-    };
-    apply("overlay.yaml").await?;
+    let overlay = format!("{rendered}/overlay.yaml");
+    cluster.run(&["apply", "--validate=strict", "-f", &overlay]).await?;
     cluster.name_overlay(&rendered, name, name).await?;
-    let made = template(stage, name, |template| hook(template) != &Value::Null).await?;
-    apply("wasmplugin.yaml").await?;
-    Ok(made)
+    Ok(rendered)
 }
 
 /// The module, as a file in the waypoint.
@@ -190,7 +203,10 @@ fn module() -> Outcome<PathBuf> {
 /// The agent of a pod with this template. `more` is added to the static listeners of the overlay.
 async fn agent(stage: &Stage, template: &Value, more: &[Value]) -> Outcome<Agent> {
     let annotations = &template["metadata"]["annotations"];
-    let mut bootstrap: Value = serde_saphyr::from_str(text(&annotations[ANNOTATION])?)?;
+    let mut bootstrap: Value = match annotations[ANNOTATION].as_str() {
+        Some(gate) => serde_saphyr::from_str(gate)?,
+        None => json!({ "static_resources": { "listeners": [] } }),
+    };
     let listeners = bootstrap["static_resources"]["listeners"].as_array_mut();
     listeners.context("listeners")?.extend(more.iter().cloned());
     let file = stage.user.file("bootstrap.yaml", bootstrap.to_string())?.display().to_string();

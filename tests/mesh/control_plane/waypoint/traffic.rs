@@ -2,14 +2,20 @@
 //! that only Istio's build of Envoy has: peer metadata, and the mutual TLS of port 15008. The
 //! plugin and the clusters come from istiod.
 
-use super::{ANNOTATION, CLASS, VIP, agent, deploy, find, listeners, stage, text};
+use super::{
+    ANNOTATION, CLASS, PROGRAM, VIP, agent, deploy, deploy_program, find, listeners, stage, text,
+};
 use crate::agent::Agent;
-use crate::control_plane::stage::Stage;
+use crate::control_plane::stage::{Stage, named};
+use crate::isolation::folder;
 use crate::parts::part;
+use crate::program::Program;
 use crate::seen::row;
 use kit::bootstrap::{extension, socket_address};
 use kit::envoy::{Envoy, Options};
 use kit::prelude::*;
+use kit::process::guarded;
+use kit::user;
 
 /// How long a held drain is watched.
 const HELD: Duration = Duration::from_secs(4);
@@ -41,7 +47,42 @@ pub(crate) async fn through_tunnels() -> Outcome {
     ensure!(plugin.contains("laststream.wasm") && !plugin.contains("vm_id"), "{plugin}");
     row("W2", "the WasmPlugin that istiod sends", "its VM has no vm_id, as the gate's");
     waypoint.stop().await?;
-    without_tunnels(&stage, &template, &known, &client).await
+    without_tunnels(&stage, &template, &known, &client).await?;
+    by_program(&stage, &known, &client).await
+}
+
+/// The gate as a program beside the waypoint, with the arguments of its container.
+async fn by_program(stage: &Stage, known: &[Value], client: &Tunnels) -> Outcome {
+    let template = deploy_program(stage, "longest_request: 600s, finish: nothing").await?;
+    let waypoint = agent(stage, &template, known).await?;
+    let container = named(&template["spec"]["initContainers"], PROGRAM)?;
+    let mut command = guarded(user::hook()?);
+    command.arg("gate");
+    for argument in container["args"].as_array().context("arguments")? {
+        let is_admin = text(argument)?.starts_with("--envoy=");
+        let own = format!("--envoy={}", waypoint.admin_address());
+        command.arg(if is_admin { &own } else { text(argument)? });
+    }
+    let _program = Program::start(PROGRAM, command, &folder("program")?)?;
+    let status = stage.status_with("count", "envoy").await?;
+    ensure_eq!(status["state"], "serving", "{status}");
+    let mut idle = client.http().await?;
+    idle.get("/").await?.expect(200)?;
+    let mut running = client.http().await?;
+    running.send(&Request::get("/hold/program").bytes()).await?;
+    stage.upstream.wait_held("program", 1, PATIENCE).await?;
+    let status = stage.held_drain(HELD).await?;
+    ensure_eq!(status["holding"], 1, "{status}");
+    stage.upstream.release("program");
+    running.response("GET").await?.expect(200)?;
+    stage.status_with("state", "drained").await?;
+    ensure!(tunnels(&waypoint).await? >= 1, "the idle tunnel is still there");
+    row(
+        "W2",
+        "the gate as a program, a request in a tunnel beside an idle tunnel",
+        "held, then 200, then drained, by Envoy's count alone",
+    );
+    Ok(())
 }
 
 /// A request in a tunnel holds the drain, and an idle tunnel does not.
