@@ -23,10 +23,9 @@ pub(super) fn sidecar(policy: &Policy, program: &Program<'_>, port: u16, admin: 
         .item(format!("--listen=127.0.0.1:{port}"))
         .item(format!("--config-json={}", configuration(policy)));
     program
-        .container("laststream-gate")
+        .container("laststream-gate", List::of(IMAGE_PROGRAM).item("gate"))
         .note("Begins before Envoy, and ends after it (Kubernetes 1.29).")
         .with("restartPolicy", "Always")
-        .with("command", List::of(IMAGE_PROGRAM).item("gate"))
         .with("args", args)
 }
 

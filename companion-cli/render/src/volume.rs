@@ -113,14 +113,15 @@ impl<'a> Program<'a> {
     pub(super) fn init_container(&self) -> Map {
         let mount = Map::of("name", self.name).with("mountPath", self.folder);
         let command = List::of(self.source).item("install").item(self.folder);
-        self.container(self.name).with("command", command).with("volumeMounts", List::of(mount))
+        self.container(self.name, command).with("volumeMounts", List::of(mount))
     }
 
     /// A container of the program's image.
-    pub(super) fn container(&self, name: &str) -> Map {
+    pub(super) fn container(&self, name: &str, command: List) -> Map {
         Map::of("name", name)
             .note("The hook's image of a release, or any other with its program.")
             .with("image", self.image)
+            .with("command", command)
             .note("What a namespace with restricted pods wants.")
             .with("securityContext", restricted())
     }
