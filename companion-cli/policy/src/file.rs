@@ -44,8 +44,8 @@ pub struct File {
     pub profile: Option<Profile>,
     /// The kind of proxy. The default is an Istio gateway with the label `istio: ingressgateway`.
     pub placement: Option<Placement>,
-    /// Required, except with `delivery: program`. The module: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that
-    /// the proxy can read, such as `/etc/laststream.wasm`.
+    /// Required, except with `delivery: program`. The module: `oci://HOST/REPOSITORY:TAG`,
+    /// `https://…/plugin.wasm`, or a file that the proxy can read, such as `/etc/laststream.wasm`.
     pub module: Option<String>,
     /// `sha256:` and the digest of the image's manifest for `oci://`, or the checksum of the file
     /// for `https://`. Without it, `render` asks the registry.

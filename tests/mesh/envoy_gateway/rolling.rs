@@ -1,5 +1,5 @@
-//! G3: a rolling restart of two replicas under load, with each of laststream's gates
-//! and with Envoy Gateway's own manager alone. Each pod has a separate network; the list of addresses from which
+//! G3: a rolling restart of two replicas under load, with each of laststream's gates and with Envoy
+//! Gateway's own manager alone. Each pod has a separate network; the list of addresses from which
 //! the clients choose replaces kube-proxy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
