@@ -12,6 +12,7 @@
 
 mod assess;
 pub mod cluster;
+mod gate_programs;
 #[cfg(test)]
 mod linear;
 pub mod live;

@@ -1,7 +1,7 @@
 //! The patch of an EnvoyProxy's Deployment: LS592 to LS553.
 
 use super::{hook_of, is_json_merge, placed, pod_of};
-use laststream_base::time_span::milliseconds;
+use crate::rules::grace::deadlines::longest;
 use laststream_policy::KUBELET;
 use manifest_lint::finding::Findings;
 use manifest_lint::inputs::Inputs;
@@ -9,8 +9,6 @@ use manifest_lint::node::Node;
 use manifest_lint::objects::of_kind;
 use manifest_lint::pods::Hook;
 
-/// The default time-out of `laststream prestop`, in milliseconds.
-const USUAL_WAIT: u64 = 25_000;
 /// The kind of Envoy Gateway's own hook.
 const OWN: &str = "httpGet";
 /// The kinds of hook.
@@ -56,14 +54,11 @@ pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Finding
     for placed in placed(inputs) {
         let Some(node) = hook_of(placed.proxy) else { continue };
         let hook = Hook { node };
-        let words = hook.words();
-        let waits =
-            words.windows(2).any(|pair| pair[0].ends_with("laststream") && pair[1] == "prestop");
-        let time = hook.option("--timeout").map_or(Some(USUAL_WAIT), milliseconds);
-        if let Some(time) = time.filter(|time| waits && *time < placed.gate.deadline_ms) {
-            let place = hook.item_with("--timeout").or_else(|| hook.command()).unwrap_or(node);
-            let (time, deadline) = (time / 1000, placed.gate.deadline_ms.div_ceil(1000));
-            findings.at(place, format!("the hook waits {time} s, the gate up to {deadline} s"));
+        let deadline = placed.gate.deadline_ms;
+        let wait = longest(hook).filter(|(seconds, _)| seconds.saturating_mul(1000) < deadline);
+        if let Some((seconds, place)) = wait {
+            let deadline = deadline.div_ceil(1000);
+            findings.at(place, format!("the hook waits {seconds} s, the gate up to {deadline} s"));
         }
     }
 }

@@ -6,9 +6,11 @@ use std::collections::{HashMap, HashSet};
 
 use laststream_filter::config::wire::Gate;
 
+use crate::gate_programs::{gate_programs, pod_spec};
 use crate::modules::{Module, gated_pods, gates, starts_by_agent};
 use crate::users::ports;
 use laststream_base::time_span::milliseconds;
+use laststream_policy::KUBELET;
 use manifest_lint::finding::Findings;
 use manifest_lint::inputs::Inputs;
 use manifest_lint::node::Node;
@@ -104,6 +106,11 @@ pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
         let grace = node.and_then(Node::number).unwrap_or(DEFAULT_GRACE);
         compare(node.unwrap_or(pod.spec), grace, gate.deadline_ms, after(&gate));
     }
+    for (spec, program) in gate_programs(inputs) {
+        let node = spec.get("terminationGracePeriodSeconds");
+        let Some((node, deadline)) = node.zip(program.deadline_ms()) else { continue };
+        compare(node, node.number().unwrap_or(DEFAULT_GRACE), deadline, KUBELET.whole_seconds());
+    }
     for hook in stop_hooks(inputs).filter(|hook| hook.pod().is_none()) {
         let Some(node) = hook.grace_in_values() else { continue };
         if let Some((grace, (_, deadline))) = node.number().zip(gates.asked_by(hook)) {
@@ -112,8 +119,11 @@ pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
     }
 }
 
+/// The default time-out of `laststream prestop`, in milliseconds.
+const USUAL_WAIT: u64 = 25_000;
+
 /// The longest time that a hook may take, in seconds, and the node that sets it.
-fn longest<'g>(hook: Hook<'g>) -> Option<(u64, Node<'g>)> {
+pub(in crate::rules) fn longest<'g>(hook: Hook<'g>) -> Option<(u64, Node<'g>)> {
     if let Some(seconds) = hook.node.get("sleep").and_then(|sleep| sleep.get("seconds")) {
         return Some((seconds.number()?, seconds));
     }
@@ -123,6 +133,10 @@ fn longest<'g>(hook: Hook<'g>) -> Option<(u64, Node<'g>)> {
         return Some((seconds, hook.item_with("--timeoutSeconds").unwrap_or(place)));
     }
     let words = hook.words();
+    if words.windows(2).any(|pair| pair[0].ends_with("laststream") && pair[1] == "prestop") {
+        let time = hook.option("--timeout").map_or(Some(USUAL_WAIT), milliseconds)?;
+        return Some((time / 1000, hook.item_with("--timeout").unwrap_or(place)));
+    }
     let after_sleep =
         words.windows(2).find(|pair| pair[0] == "sleep" || pair[0].ends_with("/sleep"))?[1];
     let seconds = milliseconds(after_sleep.trim_end_matches(';'))? / 1000;
@@ -145,11 +159,17 @@ pub(super) fn grace_below_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'
 
 pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let gates = AskedGates::of(inputs);
+    let programs = gate_programs(inputs);
     for hook in stop_hooks(inputs) {
-        let Some((module, deadline)) = gates.asked_by(hook) else { continue };
+        let of_program = || {
+            let program = programs.get(&pod_spec(hook.node)?)?;
+            Some((program.name(), program.deadline_ms()?))
+        };
+        let of_module = gates.asked_by(hook).map(|(module, deadline)| (module.name(), deadline));
+        let Some((gate, deadline)) = of_module.or_else(of_program) else { continue };
         let Some((seconds, place)) = longest(hook) else { continue };
         if seconds.saturating_mul(1000) < deadline {
-            let (gate, deadline) = (module.name(), deadline.div_ceil(1000));
+            let deadline = deadline.div_ceil(1000);
             let message =
                 format!("the hook waits {seconds} s, the gate `{gate}` up to {deadline} s");
             findings.at(place, message);

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use laststream_base::time_span::milliseconds;
 use laststream_render::question;
 
+use crate::gate_programs::{GateProgram, gate_programs, pod_spec};
 use crate::modules::{gated_pods, gates, starts_by_agent};
 use crate::users::ports;
 use manifest_lint::finding::Findings;
@@ -20,6 +21,9 @@ const PATH: &str = "prestop";
 /// The programs of stop hooks, their commands, and the options of these.
 const PROGRAMS: &str = "pilot-agent laststream laststream-hook";
 const COMMANDS: &str = "wait prestop request";
+/// The same of a gate that is a program.
+const GATE_COMMANDS: &str = "gate";
+const GATE_OPTIONS: &str = "--config --config-json --envoy --listen --secret-file";
 const OPTIONS: &str = "--gate --interval --periodMillis --requestTimeoutMillis --secret-file \
     --timeout --timeoutSeconds --url";
 
@@ -78,10 +82,18 @@ pub(super) fn other_question<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>
             Some(1) => COMMANDS,
             _ => OPTIONS,
         };
-        let word = word.rsplit('/').next().unwrap_or_default();
-        if let Some(meant) = nearest_of(word, known).filter(|meant| *meant != word) {
-            findings.at(item, format!("`{word}` is not known here: it is `{meant}`"));
-        }
+        misspelt(item, word.rsplit('/').next().unwrap_or_default(), known, findings);
+    }
+    for (item, text) in gate_programs(inputs).into_values().flat_map(GateProgram::words) {
+        let word = text.split('=').next().unwrap_or_default();
+        let known = if word.starts_with('-') { GATE_OPTIONS } else { GATE_COMMANDS };
+        misspelt(item, word, known, findings);
+    }
+}
+
+fn misspelt<'g>(item: Node<'g>, word: &str, known: &str, findings: &mut Findings<'g>) {
+    if let Some(meant) = nearest_of(word, known).filter(|meant| *meant != word) {
+        findings.at(item, format!("`{word}` is not known here: it is `{meant}`"));
     }
 }
 
@@ -91,9 +103,14 @@ pub(super) fn other_port<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, _, pod) in gated_pods(inputs) {
         of_pods.entry(pod.template).or_default().extend(ports(inputs, module));
     }
+    let programs: HashMap<_, _> = gate_programs(inputs)
+        .into_iter()
+        .filter_map(|(spec, program)| Some((spec, BTreeSet::from([program.port()?]))))
+        .collect();
     for (hook, asked) in questions(inputs) {
         let pod = hook.pod();
-        let own = pod.and_then(|pod| of_pods.get(&pod.template));
+        let of_program = pod_spec(hook.node).and_then(|spec| programs.get(&spec));
+        let own = of_program.or_else(|| of_pods.get(&pod?.template));
         // A whole pod that no gate of these files selects may have another gate.
         if own.is_none() && pod.is_some_and(|pod| pod.is_whole() && !pod.is_overlay()) {
             continue;
