@@ -93,7 +93,9 @@ fn drop_in(policy: &Policy, port: u16) -> File {
          Wants=laststream-gate.service\n\n\
          [Service]\n\
          # Waits until the gate is open, which it is when it is drained, or over.\n\
-         ExecStop={OWN_PROGRAM} prestop --gate=http://127.0.0.1:{port} --timeout={}s\n\
+         # systemd also runs it when Envoy has ended by itself.\n\
+         ExecStop=/bin/sh -c 'test -z \"$$MAINPID\" || exec {OWN_PROGRAM} prestop \
+            --gate=http://127.0.0.1:{port} --timeout={}s'\n\
          # {} until the gate's deadline, and {KUBELET} for Envoy's own end.\n\
          TimeoutStopSec={}\n",
         (sizing.deadline.whole_seconds() + 1),
