@@ -21,8 +21,7 @@ impl<'g> GateProgram<'g> {
     fn of(command: Node<'g>) -> Option<Self> {
         let mut words = command.items().map(|item| item.text().unwrap_or_default());
         let program = words.next()?.rsplit('/').next()?;
-        let meant = nearest_of(words.next()?, COMMAND);
-        meant.filter(|_| PROGRAMS.contains(&program))?;
+        nearest_of(words.next()?, COMMAND).filter(|_| PROGRAMS.contains(&program))?;
         Some(Self { container: command.parent()? })
     }
 

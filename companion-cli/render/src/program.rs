@@ -127,7 +127,7 @@ fn compose(policy: &Policy, image: &str, arguments: &[String]) -> File {
         .note("A volume of Docker is root's.")
         .with("user", "0")
         .with("volumes", List::of(format!("{service}:{folder}")));
-    let done = Map::of("condition", "service_completed_successfully");
+    let condition = Map::of("condition", "service_completed_successfully");
     // Compose replaces what begins with `$`.
     let words = arguments.iter().map(|word| word.replace('$', "$$"));
     let entrypoint = List::of(Program::path());
@@ -135,7 +135,7 @@ fn compose(policy: &Policy, image: &str, arguments: &[String]) -> File {
     let command = ["envoy", "-c", "/etc/envoy/envoy.yaml"];
     let command = command.into_iter().chain(DRAIN_STRATEGY.split(' ')).collect::<List>();
     let grace = policy.sizing.deadline + KUBELET;
-    let envoy = Map::of("depends_on", Map::of(service, done))
+    let envoy = Map::of("depends_on", Map::of(service, condition))
         .note("SIGTERM begins the drain, and Envoy ends at zero.")
         .with("entrypoint", entrypoint)
         .note("Your own command of Envoy.")

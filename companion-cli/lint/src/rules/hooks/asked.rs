@@ -86,8 +86,8 @@ pub(super) fn other_question<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>
     }
     for (item, text) in gate_programs(inputs).into_values().flat_map(GateProgram::words) {
         let word = text.split('=').next().unwrap_or_default();
-        let known = if word.starts_with('-') { GATE_OPTIONS } else { GATE_COMMANDS };
-        misspelt(item, word, known, findings);
+        let vocabulary = if word.starts_with('-') { GATE_OPTIONS } else { GATE_COMMANDS };
+        misspelt(item, word, vocabulary, findings);
     }
 }
 
