@@ -5,33 +5,17 @@ use std::path::Path;
 
 use crate::{Context as _, Outcome, workspace};
 
-/// Cargo needs the manifest of every member of the workspace, and a source file for each.
-const PARTS: [&str; 13] = [
-    "Cargo.toml",
-    "Cargo.lock",
-    "filter/Cargo.toml",
-    "filter/src",
-    "filter/drain/Cargo.toml",
-    "filter/drain/src",
-    "companion-cli/Cargo.toml",
-    "companion-cli/src",
-    "release/Cargo.toml",
-    "release/src",
-    "tests/kit/Cargo.toml",
-    "tests/kit/src/lib.rs",
-    "tests/main.rs",
-];
+/// What is needed besides the members of the workspace.
+const PARTS: [&str; 3] = ["Cargo.toml", "Cargo.lock", "tests/main.rs"];
 
+/// Cargo needs the manifest of every member of the workspace, and a source file for each.
 pub fn copy_checkout(to: &Path) -> Outcome {
-    let mut parts: Vec<String> = PARTS.map(String::from).into();
-    for entry in fs::read_dir(workspace().join("companion-cli"))? {
-        let entry = entry?;
-        if entry.path().join("Cargo.toml").exists() {
-            let name = entry.file_name().into_string().ok().context("a name of UTF-8")?;
-            parts.extend(["Cargo.toml", "src"].map(|part| format!("companion-cli/{name}/{part}")));
-        }
-    }
-    parts.iter().try_for_each(|part| copy(&workspace().join(part), &to.join(part)))
+    let manifest = fs::read_to_string(workspace().join("Cargo.toml"))?;
+    let members = manifest.split_once("members = [").and_then(|(_, list)| list.split_once(']'));
+    let members = members.context("the members of the workspace")?.0.split('"').skip(1).step_by(2);
+    let parts = members.flat_map(|path| ["Cargo.toml", "src"].map(|part| format!("{path}/{part}")));
+    let mut parts = PARTS.map(String::from).into_iter().chain(parts);
+    parts.try_for_each(|part| copy(&workspace().join(&part), &to.join(&part)))
 }
 
 /// Copies a file, or a folder with its contents.
