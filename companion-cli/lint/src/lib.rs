@@ -80,7 +80,7 @@ impl Verdict {
 /// # Errors
 /// The files hold more values than allowed.
 pub fn judge(sources: Vec<SourceFile>, assume: Assume) -> Result<Verdict, SourceError> {
-    let inputs = Inputs::read(&LINTER, sources, assume)?;
+    let inputs = Inputs::read(&LINTER.program, sources, assume)?;
     Ok(Verdict {
         findings: LINTER.judged(&inputs, LINTER.usual()),
         assessment: assess::assessed(&inputs),

@@ -13,7 +13,7 @@ use manifest_lint::sources::{SourceFile, gather};
 
 /// The looks of each rule.
 fn looks(sources: Vec<SourceFile>) -> BTreeMap<&'static str, u64> {
-    let inputs = Inputs::read(&LINTER, sources, Assume::default()).unwrap();
+    let inputs = Inputs::read(&LINTER.program, sources, Assume::default()).unwrap();
     let looks = |rule: &'static crate::Rule| {
         let before = looks_so_far();
         let mut findings = Findings::new(rule, &inputs);

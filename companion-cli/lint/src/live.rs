@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+pub use manifest_lint::cluster_object::ClusterObject;
 use manifest_lint::inputs::Inputs;
-pub use manifest_lint::places::ClusterObject;
 
 /// The object that stands for the rights of `lint`.
 pub(super) fn rights() -> ClusterObject {

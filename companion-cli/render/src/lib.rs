@@ -25,6 +25,7 @@ mod kustomization;
 mod latch;
 mod lifecycle;
 pub mod local;
+mod machine;
 mod native;
 mod next_steps;
 mod objects;
@@ -69,7 +70,7 @@ pub fn render(
         Kind::WasmPlugin => single(wasmplugin::render(policy, &policy.source(resolve)?)?),
         Kind::Envoy => single(envoy::render(policy, resolve)?),
         Kind::EnvoyGateway => Ok(envoy_gateway::render(policy, resolve)?.into()),
-        Kind::Program => Ok(program::of_machine(policy)?.into()),
+        Kind::Program => Ok(machine::files(policy)?.into()),
         Kind::Lifecycle => lifecycle(policy, place.hook.unwrap_or(HookPlace::Pod)),
         Kind::ProxyConfig => {
             let annotations = proxy_config::annotations(policy)?;

@@ -21,7 +21,7 @@ enum Scope {
 }
 
 pub(crate) fn ignore_comments(inputs: &Inputs, tree: u32) -> impl Iterator<Item = IgnoreComment> {
-    let name = inputs.linter.facts.program;
+    let name = inputs.program.name;
     inputs.tree(tree).comments.iter().filter_map(move |(line, trails, text)| {
         let instruction = text.trim().strip_prefix(name)?.strip_prefix("-lint:")?.trim();
         let (scope, codes) = match instruction.strip_prefix("ignore-file=") {

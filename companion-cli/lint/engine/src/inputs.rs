@@ -9,9 +9,9 @@ use crate::assume::Assume;
 use crate::change::part::Part;
 use crate::crds::{Fault, Validators, Violation};
 use crate::kustomize;
-use crate::linter::Linter;
 use crate::node::{Node, is_string_value};
 use crate::objects::{index_of, objects};
+use crate::program::Program;
 use crate::reach::Reach;
 use crate::sources::{SourceError, SourceFile};
 use crate::texts::{Texts, number};
@@ -41,7 +41,7 @@ type Waiting = HashMap<String, Vec<(u32, u32, Reach)>>;
 pub struct Inputs {
     texts: Texts,
     pub assume: Assume,
-    pub linter: &'static Linter,
+    pub(crate) program: &'static Program,
     /// The facts that the caller's rules compute once.
     pub computed: OnceCell<Box<dyn Any>>,
     /// The filters that wait for an extension configuration, by its name.
@@ -67,14 +67,14 @@ impl Deref for Inputs {
 
 impl Inputs {
     pub fn read(
-        linter: &'static Linter,
+        program: &'static Program,
         sources: Vec<SourceFile>,
         assume: Assume,
     ) -> Result<Self, SourceError> {
         Ok(Self {
-            texts: read_all(sources, linter.facts.annotations)?,
+            texts: read_all(sources, program.annotations)?,
             assume,
-            linter,
+            program,
             computed: OnceCell::new(),
             waiting: OnceCell::new(),
             violations: OnceCell::new(),
@@ -86,14 +86,14 @@ impl Inputs {
 
     /// The files before a change and after it. The parts of the change are not known yet.
     pub fn of_change(
-        linter: &'static Linter,
+        program: &'static Program,
         mut old: Vec<SourceFile>,
         new: Vec<SourceFile>,
         assume: Assume,
     ) -> Result<Self, SourceError> {
         let old_files = number(old.len());
         old.extend(new);
-        Ok(Self { old_files: Some(old_files), ..Self::read(linter, old, assume)? })
+        Ok(Self { old_files: Some(old_files), ..Self::read(program, old, assume)? })
     }
 
     /// The faults of one kind that the API server refuses objects for.

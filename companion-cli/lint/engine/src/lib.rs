@@ -9,6 +9,7 @@
 pub mod assume;
 pub mod bootstraps;
 pub mod change;
+pub mod cluster_object;
 pub mod crds;
 pub mod envoy_filter;
 pub mod envoys;
@@ -28,6 +29,7 @@ pub mod overlaid;
 pub mod places;
 mod plain;
 pub mod pods;
+mod program;
 pub mod proxy_protocol;
 pub mod reach;
 pub mod read;
@@ -42,3 +44,4 @@ pub mod volumes;
 pub mod words;
 
 pub use linter::{Facts, Linter};
+pub use program::Program;

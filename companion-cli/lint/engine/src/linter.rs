@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use crate::assume::Assume;
 use crate::finding::{Check, Checks, Finding, Findings, Rule, Severity};
 use crate::inputs::Inputs;
+use crate::program::Program;
 use crate::rules::{self, change, document, files, schema, upgrade, words};
 use crate::sources::{SourceError, SourceFile};
 use crate::upgrade::Step;
@@ -34,19 +35,22 @@ pub struct Facts {
 #[derive(Debug)]
 pub struct Linter {
     pub facts: Facts,
+    pub program: Program,
     rules: Vec<Rule>,
-    pub(crate) words: Words,
 }
 
 impl Linter {
     #[must_use]
     pub fn new(facts: Facts) -> Self {
         let checks: Vec<(&str, Check)> = checks(&facts).collect();
-        Self {
-            rules: document::rules(facts.document, &checks),
+        let rules = document::rules(facts.document, &checks);
+        let program = Program {
+            name: facts.program,
+            annotations: facts.annotations,
             words: Words::of(facts.words),
-            facts,
-        }
+            codes: rules.iter().map(|rule| rule.code).collect(),
+        };
+        Self { facts, program, rules }
     }
 
     /// All findings in files.
@@ -58,7 +62,7 @@ impl Linter {
         sources: Vec<SourceFile>,
         assume: Assume,
     ) -> Result<Vec<Finding>, SourceError> {
-        let inputs = Inputs::read(self, sources, assume)?;
+        let inputs = Inputs::read(&self.program, sources, assume)?;
         Ok(self.judged(&inputs, self.usual()))
     }
 
@@ -86,7 +90,8 @@ impl Linter {
             findings.append(&mut of_rule.list);
             skipped.append(&mut of_rule.skipped);
         }
-        findings.extend(files::filled_in_later(inputs, skipped));
+        let of_skipped = self.rules().find(|rule| rule.code == files::FILLED_IN);
+        findings.extend(of_skipped.and_then(|rule| files::filled_in_later(rule, inputs, skipped)));
         crate::ignore::apply(inputs, &mut findings);
         leave_out_explained(&mut findings);
         findings.sort_by(|one, two| key(one).cmp(&key(two)));

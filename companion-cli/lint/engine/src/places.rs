@@ -1,48 +1,13 @@
 //! The objects at which findings are reported: those that a user can change. Of what a controller
 //! has made, that is what it was made of.
 
-use std::fmt;
-
 use serde_json::Value;
 
+use crate::cluster_object::ClusterObject;
 use crate::inputs::read_all;
 use crate::pods::{Pod, pods};
 use crate::sources::SourceFile;
 use manifest_text::yaml::tree::Tree;
-
-/// An object of a cluster, at which findings are reported.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-pub struct ClusterObject {
-    pub kind: String,
-    /// Its namespace; none for an object of the whole cluster.
-    pub namespace: Option<String>,
-    pub name: String,
-    /// The kind and name of the object that a controller made of it, if the finding is there.
-    pub made: Option<String>,
-}
-
-impl ClusterObject {
-    /// The path that stands for the object where a file is expected.
-    pub fn path(&self) -> String {
-        let parts = ["cluster"].into_iter().chain(self.namespace.as_deref());
-        let parts: Vec<&str> = parts.chain([self.kind.as_str(), self.name.as_str()]).collect();
-        parts.join("/")
-    }
-}
-
-impl fmt::Display for ClusterObject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.kind)?;
-        if let Some(namespace) = &self.namespace {
-            write!(f, "{namespace}/")?;
-        }
-        f.write_str(&self.name)?;
-        match &self.made {
-            Some(made) => write!(f, " (its {made})"),
-            None => Ok(()),
-        }
-    }
-}
 
 /// The labels with a hash of the template, and the kind that makes ReplicaSets with it.
 const MAKERS: [(&str, &str); 2] =

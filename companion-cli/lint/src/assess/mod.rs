@@ -26,7 +26,7 @@ use mesh::Mesh;
 /// # Errors
 /// The files hold more values than allowed.
 pub fn assess(sources: Vec<SourceFile>, assume: Assume) -> Result<Assessment, SourceError> {
-    Ok(assessed(&Inputs::read(&crate::LINTER, sources, assume)?))
+    Ok(assessed(&Inputs::read(&crate::LINTER.program, sources, assume)?))
 }
 
 pub(crate) fn assessed(inputs: &Inputs) -> Assessment {

@@ -7,9 +7,10 @@ use std::collections::{BTreeSet, HashMap};
 use laststream_base::istio::ROOT_NAMESPACE;
 use laststream_base::yaml::tree::{MOST_NODES, Tree};
 use manifest_lint::assume::Assume;
+use manifest_lint::cluster_object::ClusterObject;
 use manifest_lint::injected::as_written;
 use manifest_lint::inputs::Inputs;
-use manifest_lint::places::{self, ClusterObject, place};
+use manifest_lint::places::{self, place};
 use manifest_lint::sources::{SourceError, SourceFile};
 use serde_json::{Value, json};
 
@@ -140,7 +141,7 @@ impl Snapshot {
         }
         let workloads = self.live.workloads.iter();
         let workloads = workloads.filter(|workload| is_judged(&workload.object)).cloned().collect();
-        let mut inputs = Inputs::read(&LINTER, sources, assume.clone())?;
+        let mut inputs = Inputs::read(&LINTER.program, sources, assume.clone())?;
         inputs.beside = Box::new(Live { workloads, refused });
         let findings = match by {
             Judged::ByRules => LINTER.judged(&inputs, LINTER.of_clusters()),

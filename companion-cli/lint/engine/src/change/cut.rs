@@ -17,6 +17,7 @@ use crate::sources::{SourceError, SourceFile};
 /// The files before and after a change.
 #[derive(Debug)]
 pub struct Change {
+    linter: &'static Linter,
     inputs: Inputs,
     /// The proxies that each part reaches whose listeners or filter chains it replaces.
     replaced: Vec<Reached>,
@@ -48,19 +49,18 @@ impl Change {
         new: Vec<SourceFile>,
         assume: Assume,
     ) -> Result<Self, SourceError> {
-        let mut inputs = Inputs::of_change(linter, old, new, assume)?;
+        let mut inputs = Inputs::of_change(&linter.program, old, new, assume)?;
         let (parts, reached) = super::parts(&inputs);
         let pairs = parts.iter().zip(reached).filter(|(part, _)| part.effect.replaces());
         let replaced = pairs.map(|(_, reached)| reached).collect();
         inputs.changes = parts;
-        Ok(Self { inputs, replaced })
+        Ok(Self { linter, inputs, replaced })
     }
 
     /// The effects in Envoy, by file and line.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
-        let linter = self.inputs.linter;
-        linter.findings_of(&self.inputs, linter.of_changes())
+        self.linter.findings_of(&self.inputs, self.linter.of_changes())
     }
 
     /// Whether the change replaces listeners or filter chains of this proxy.

@@ -16,17 +16,17 @@ pub(crate) const CHECKS: Checks = &[
     (FILLED_IN, |_, _| {}), // made of what the other rules have skipped
 ];
 
-const FILLED_IN: &str = "LS010";
+pub(crate) const FILLED_IN: &str = "LS010";
 
 /// The finding about all values that the rules have skipped.
 pub(crate) fn filled_in_later<'g>(
+    rule: &'static Rule,
     inputs: &'g Inputs,
     mut skipped: Vec<Node<'g>>,
 ) -> Option<Finding> {
     skipped.sort_by_key(|node| (node.tree, node.id));
     skipped.dedup();
     let first = *skipped.first()?;
-    let rule = inputs.linter.rules().find(|rule| rule.code == FILLED_IN)?;
     if inputs.assume.ignored.contains(&FILLED_IN) {
         return None;
     }
@@ -185,7 +185,7 @@ fn unknown_ignored<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for tree in inputs.trees() {
         for mark in crate::ignore::ignore_comments(inputs, tree) {
             let position = inputs.in_file(tree, Position { line: mark.line, column: 1 });
-            let is_unknown = |code: &&String| inputs.linter.rules().all(|rule| rule.code != **code);
+            let is_unknown = |code: &&String| !inputs.program.codes.contains(&code.as_str());
             for code in mark.codes.iter().filter(is_unknown) {
                 let message = format!("there is no rule `{code}`");
                 findings.in_file(inputs.file_of(tree), position, message);

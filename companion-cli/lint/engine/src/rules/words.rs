@@ -11,7 +11,7 @@ use crate::words::is_free;
 pub(crate) const CHECKS: Checks = &[("LS011", misspelt)];
 
 fn misspelt<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let words = &inputs.linter.words;
+    let words = &inputs.program.words;
     let mut meant_keys = HashMap::new();
     for tree in inputs.trees().filter(|tree| is_ours(inputs, *tree)) {
         let nodes = (0_u32..).zip(&inputs.tree(tree).nodes).map(|(id, _)| inputs.node(tree, id));
@@ -36,5 +36,5 @@ fn misspelt<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 /// Whether a file is of the program. In others, a word that is not known may be of another program.
 fn is_ours(inputs: &Inputs, tree: u32) -> bool {
     let text = inputs.source(tree).and_then(|source| source.text.as_deref().ok());
-    text.is_some_and(|text| text.contains(inputs.linter.facts.program))
+    text.is_some_and(|text| text.contains(inputs.program.name))
 }
