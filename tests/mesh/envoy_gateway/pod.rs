@@ -77,7 +77,10 @@ impl<'w> Pod<'w> {
         world.controller.forget("/tmp/shutdown-ready");
         for init in pod.spec["initContainers"].as_array().cloned().unwrap_or_default() {
             let program = init["command"][0].as_str().with_context(|| format!("{init:#}"))?;
-            pod.root.program(user::hook()?, program)?;
+            // Writing to a mounted program would empty it.
+            if !pod.root.path(program).exists() {
+                pod.root.program(user::hook()?, program)?;
+            }
             if init["restartPolicy"] == "Always" {
                 let started = pod.begin(&init)?;
                 pod.sidecars.push(started);
