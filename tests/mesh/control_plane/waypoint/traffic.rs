@@ -72,7 +72,7 @@ async fn by_program(stage: &Stage, known: &[Value], client: &Tunnels) -> Outcome
     running.send(&Request::get("/hold/program").bytes()).await?;
     stage.upstream.wait_held("program", 1, PATIENCE).await?;
     let status = stage.held_drain(HELD).await?;
-    ensure_eq!(status["holding"], 1, "{status}");
+    ensure_eq!(status["envoy_active"], 1, "{status}");
     stage.upstream.release("program");
     running.response("GET").await?.expect(200)?;
     stage.status_with("state", "drained").await?;
