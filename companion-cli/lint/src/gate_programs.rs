@@ -9,7 +9,7 @@ use manifest_lint::node::Node;
 use manifest_lint::words::nearest_of;
 
 const PROGRAMS: [&str; 2] = ["laststream", "laststream-hook"];
-const COMMAND: &str = "gate";
+pub(super) const COMMAND: &str = "gate";
 
 /// A container that runs the gate.
 #[derive(Clone, Copy)]

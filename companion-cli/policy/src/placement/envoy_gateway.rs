@@ -99,14 +99,14 @@ const NO_PROGRAM: &str = "is required for the gate's stop hook, because Envoy Ga
     out, and there is no gate";
 
 const NO_HOOK: &str =
-    "is for the gate's stop hook, and there is no gate without `delivery: image_volume`";
+    "is for a gate, and there is no gate without `delivery: program` or `image_volume`";
 
 const NO_GATE: &str = "is the gate's here, and there is none: take it out. Envoy Gateway's \
     controller fetches the module that counts";
 
 /// The gate's listener is in the bootstrap, which can load the module only from a file in the pod.
-const NOT_FETCHED: &str =
-    "needs the module as a file in Envoy Gateway's proxies: write `delivery: image_volume`";
+const NOT_FETCHED: &str = "needs the module as a file in Envoy Gateway's proxies: write \
+    `delivery: image_volume`, or for a gate without the module `delivery: program`";
 
 /// The rendered patches do not reach listeners with TLS, whose filter chains have another path.
 const NO_TLS: &str = "do not work in Envoy Gateway: a certificate needs TLS, the rendered patches \

@@ -11,8 +11,8 @@ use crate::checker::Checker;
 use crate::sizing::UsualDrain;
 use laststream_base::istio::WAYPOINTS;
 
-/// A waypoint of Istio's ambient mode. It has a gate if the module is a file in it: with `delivery:
-/// image_volume`, for example. Write either `gateway` or `class`.
+/// A waypoint of Istio's ambient mode. It has a gate if the module is a file in it, with `delivery:
+/// image_volume` for example, or with `delivery: program`. Write either `gateway` or `class`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Waypoint {
@@ -65,7 +65,8 @@ impl Place for Waypoint {
 }
 
 const NOT_FETCHED: &str = "a waypoint's gate is in Envoy's bootstrap, where no agent fetches a \
-    module: write `delivery: image_volume`, or the path of a file in the waypoint as `module`";
+    module: write `delivery: image_volume`, or the path of a file in the waypoint as `module`, or \
+    `delivery: program`";
 
 const NO_CLUSTER: &str = "`agent` needs a cluster, and a waypoint takes no EnvoyFilter that \
     could add one: write `hook`";

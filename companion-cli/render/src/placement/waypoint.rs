@@ -34,5 +34,6 @@ const ABOUT_THE_GATE: [&str; 2] = [
         listener. Apply that first, and wait until the pods are replaced: a waypoint \
         without the module's file takes no new listeners.",
     "A WasmPlugin has no listener, so there is no gate here: streams are counted, and \
-        nothing holds a drain. With `delivery: image_volume` a waypoint can have one.",
+        nothing holds a drain. With `delivery: image_volume` or `program` a waypoint \
+        can have one.",
 ];

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use laststream_base::time_span::milliseconds;
 use laststream_render::question;
 
-use crate::gate_programs::{GateProgram, gate_programs, pod_spec};
+use crate::gate_programs::{COMMAND, gate_programs, pod_spec};
 use crate::modules::{gated_pods, gates, starts_by_agent};
 use crate::users::ports;
 use manifest_lint::finding::Findings;
@@ -21,8 +21,7 @@ const PATH: &str = "prestop";
 /// The programs of stop hooks, their commands, and the options of these.
 const PROGRAMS: &str = "pilot-agent laststream laststream-hook";
 const COMMANDS: &str = "wait prestop request";
-/// The same of a gate that is a program.
-const GATE_COMMANDS: &str = "gate";
+/// The options of a gate that is a program.
 const GATE_OPTIONS: &str = "--config --config-json --envoy --listen --secret-file";
 const OPTIONS: &str = "--gate --interval --periodMillis --requestTimeoutMillis --secret-file \
     --timeout --timeoutSeconds --url";
@@ -84,10 +83,14 @@ pub(super) fn other_question<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>
         };
         misspelt(item, word.rsplit('/').next().unwrap_or_default(), known, findings);
     }
-    for (item, text) in gate_programs(inputs).into_values().flat_map(GateProgram::words) {
+    let programs = gate_programs(inputs).into_values();
+    for (index, (item, text)) in programs.flat_map(|program| program.words().enumerate()) {
         let word = text.split('=').next().unwrap_or_default();
-        let vocabulary = if word.starts_with('-') { GATE_OPTIONS } else { GATE_COMMANDS };
-        misspelt(item, word, vocabulary, findings);
+        match index {
+            0 => misspelt(item, word, COMMAND, findings),
+            _ if word.starts_with('-') => misspelt(item, word, GATE_OPTIONS, findings),
+            _ => {} // a value
+        }
     }
 }
 
