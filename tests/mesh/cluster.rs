@@ -22,7 +22,13 @@ const ETCD: &str = "http://127.0.0.1:2379";
 const ETCD_PEERS: &str = "http://127.0.0.1:2380";
 
 /// What `kubectl` says when a part of the cluster did not answer in time, and refused nothing.
-const TOO_SLOW: [&str; 2] = ["TLS handshake timeout", "failed calling webhook"];
+const TOO_SLOW: [&str; 5] = [
+    "TLS handshake timeout",
+    "failed calling webhook",
+    "etcdserver: request timed out",
+    "http2: client connection lost",
+    "request did not complete within",
+];
 const TRIES: u32 = 5;
 
 /// The settings that differ between levels.

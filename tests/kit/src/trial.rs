@@ -12,8 +12,8 @@ tokio::task_local! {
     static NOTES: Arc<Notes>;
 }
 
-/// Runs one trial. The error of a failure includes the notes of the trial's processes, such as the
-/// end of Envoy's log.
+/// Runs one trial. The error of a failure has the notes of the trial's processes, such as the end
+/// of Envoy's log, and the reason behind them: the last lines are what people see.
 pub fn block_on<T>(deadline: Duration, trial: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -27,15 +27,15 @@ pub fn block_on<T>(deadline: Duration, trial: impl Future<Output = Outcome<T>>) 
     match outcome {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) if error.is::<MachineLacks>() => Err(error),
-        Ok(Err(error)) => Err(Error::msg(format!("{error:#}{}", notes.text()))),
+        Ok(Err(error)) => Err(Error::msg(format!("{}{error:#}", notes.text()))),
         Err(_) => {
             let text = notes.text();
-            Err(Error::msg(format!("the trial did not end within {deadline:?}{text}")))
+            Err(Error::msg(format!("{text}the trial did not end within {deadline:?}")))
         }
     }
 }
 
-/// The notes that a failing trial prints after its reason.
+/// The notes that a failing trial prints before its reason.
 #[derive(Default)]
 pub struct Notes(Mutex<Vec<String>>);
 
@@ -50,6 +50,6 @@ impl Notes {
     }
 
     fn text(&self) -> String {
-        locked(&self.0).iter().map(|note| format!("\n\n{note}")).collect()
+        locked(&self.0).iter().map(|note| format!("{note}\n\n")).collect()
     }
 }
