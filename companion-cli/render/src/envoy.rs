@@ -10,7 +10,7 @@ use super::kind::misplaced;
 use super::parts::{self, HCM, Role, WHY_EARLY, WHY_REMOVED};
 use super::placement::{self, Form};
 use super::scheme::Scheme;
-use super::{gate, latch};
+use super::{gate, hook, latch};
 use super::{shown_request, websockets};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::module_json;
@@ -108,6 +108,13 @@ fn about(policy: &Policy, scheme: &Scheme<'_>, listen: SocketAddr, app: SocketAd
         ),
         WHY_IMMEDIATE.into(),
     ];
+    about.extend(policy.gate_port.map(|port| {
+        format!(
+            "The hook that stops it: laststream prestop --gate http://127.0.0.1:{port} --timeout \
+                {}s",
+            hook::timeout(policy)
+        )
+    }));
     about.extend(scheme.about());
     if !scheme.filters().is_empty() {
         about.push(

@@ -29,27 +29,39 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, 
     let source = &policy.source(resolve)?;
     let scheme = Scheme::of(policy, |part| name_of(policy, part))?;
     let frames = frames(policy, resolve)?;
-    let patches = [
-        configurations(policy, source, &scheme),
-        frames,
-        filters(policy, source, &scheme),
-        agent::cluster(policy).into_iter().collect(),
-        gate(policy, source),
-        latch(policy),
-        tcp_connections(policy),
-        around_requests(policy, &scheme),
+    let parts = [
+        ("configurations of the module", configurations(policy, source, &scheme)),
+        ("the frame filter", frames),
+        ("filters of requests", filters(policy, source, &scheme)),
+        ("the agent's port", agent::cluster(policy).into_iter().collect()),
+        ("the gate", gate(policy, source)),
+        ("the latch", latch(policy)),
+        ("TCP connections", tcp_connections(policy)),
+        ("what is around requests", around_requests(policy, &scheme)),
     ];
+    let contents = contents(&parts);
     let mut about = about(is_inline(source), policy.starts, &scheme);
     if placement::facts(policy).overlay.is_some() {
         about.push(MADE_BY_ISTIO.into());
     }
     about.extend(scheme.about());
     about.extend(lacks_secret(policy).then(|| NO_SECRET.to_owned()));
-    let object = object(policy, &policy.name, Some(source), patches.into_iter().flatten());
+    about.push(contents);
+    let patches = parts.into_iter().flat_map(|(_, patches)| patches);
+    let object = object(policy, &policy.name, Some(source), patches);
     let is_native = policy.engine == Engine::Native && policy.forwarded_proto.is_some();
     let warnings = [lacks_secret(policy).then_some(NO_SECRET), is_native.then_some(scheme::NEEDS)];
     let warnings = warnings.into_iter().flatten().map(str::to_owned).collect();
     Ok(Rendered { files: vec![objects("envoyfilter.yaml", &about, &[object])], warnings })
+}
+
+/// How many patches there are, and for what, in their order.
+fn contents(parts: &[(&str, Vec<Patch>)]) -> String {
+    let count: usize = parts.iter().map(|(_, patches)| patches.len()).sum();
+    let used = parts.iter().filter(|(_, patches)| !patches.is_empty());
+    let what: Vec<String> =
+        used.map(|(what, patches)| format!("{what} ({})", patches.len())).collect();
+    format!("{count} patches: {}.", what.join(", "))
 }
 
 /// The comment at the head of the file, as far as it is the same for all placements.
@@ -150,10 +162,9 @@ fn gate_filter(policy: &Policy, source: &ModuleLocation) -> Map {
 fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec<Patch> {
     const COUNTER: &str = "First in the chain, so that whatever other filters do is counted. It \
         names none of them: one that is not there would silently leave it out.";
-    const RESTORED: &str = "Behind the module, which counts what came: of two that are inserted \
-        first, the later one is first.";
-    const IN_FRONT: &str =
-        "In front of the module: of two that are inserted first, the later one is first.";
+    const RESTORED: &str = "Behind the module, which counts what came: each of these patches puts \
+        its filter before those of the patches above.";
+    const IN_FRONT: &str = "In front of the module, because its patch comes later.";
     let mut patches: Vec<Patch> = Vec::new();
     for (scope, with_proto) in scopes(policy) {
         let first = |filter: Map| first(context_of(scope), filter);

@@ -24,9 +24,14 @@ impl From<Vec<File>> for Rendered {
     }
 }
 
-/// The beginning of every YAML file that is rendered from a policy. It distinguishes these files
-/// from others in the folder.
-pub const MARK: &str = "Rendered by laststream. Change the policy and render again.";
+/// The beginning of every file that is rendered from a policy, by any version of the program. It
+/// distinguishes these files from others in the folder.
+pub(crate) const MARK: &str = "Rendered by laststream";
+
+/// The first line of a file that this version renders.
+pub(crate) fn head() -> String {
+    format!("{MARK} {}. Change the policy and render again.", env!("CARGO_PKG_VERSION"))
+}
 
 pub(crate) const GATEWAY_PATCH: &str = "gateway.patch.yaml";
 
@@ -63,7 +68,6 @@ pub(crate) fn other(name: &str, about: &[String], document: Map) -> File {
 }
 
 pub(crate) fn text(about: &[String], documents: &[Map]) -> String {
-    let paragraphs: Vec<String> =
-        std::iter::once(MARK.to_owned()).chain(about.iter().cloned()).collect();
+    let paragraphs: Vec<String> = std::iter::once(head()).chain(about.iter().cloned()).collect();
     yaml::write(&paragraphs, documents)
 }

@@ -86,7 +86,8 @@ pub(super) const NEEDS_SHELL: &str = "laststream-lint: ignore=LS503 the shell pu
     itself. The hook asks until the answer is 200, which the gate gives when it is drained, or \
     over.";
 
-fn timeout(policy: &Policy) -> u64 {
+/// The time-out of the hook in seconds.
+pub(super) fn timeout(policy: &Policy) -> u64 {
     (policy.sizing.deadline + TimeSpan::seconds(1)).whole_seconds()
 }
 

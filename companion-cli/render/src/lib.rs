@@ -44,7 +44,7 @@ mod wasmplugin;
 mod websockets;
 
 pub use envoyfilter::IMAGE_ANNOTATION;
-pub use files::{File, MARK, Rendered};
+pub use files::{File, Rendered};
 pub use hook::{fixed_options, question};
 pub use kind::{HookPlace, Kind};
 pub use next_steps::next_steps;

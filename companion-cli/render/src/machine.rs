@@ -5,7 +5,8 @@ use laststream_base::yaml::{List, Map};
 use laststream_policy::{KUBELET, Policy, PolicyProblem};
 
 use super::envoy::{DRAIN_STRATEGY, addresses, placed};
-use super::files::{File, MARK, other};
+use super::files::{File, head, other};
+use super::hook;
 use super::kind::misplaced;
 use super::program::{IMAGE_PROGRAM, configuration};
 use super::volume::Program;
@@ -37,7 +38,7 @@ pub(super) fn files(policy: &Policy) -> Result<Vec<File>, PolicyProblem> {
 fn unit(arguments: &[String]) -> File {
     let words: Vec<String> = arguments.iter().map(|word| systemd_word(word)).collect();
     let text = format!(
-        "# {MARK}\n\
+        "# {}\n\
          # /etc/systemd/system/laststream-gate.service\n\
          [Unit]\n\
          Description=The gate of envoy.service\n\
@@ -49,6 +50,7 @@ fn unit(arguments: &[String]) -> File {
          DynamicUser=yes\n\n\
          [Install]\n\
          WantedBy=envoy.service\n",
+        head(),
         words.join(" ")
     );
     plain("laststream-gate.service", text)
@@ -57,7 +59,7 @@ fn unit(arguments: &[String]) -> File {
 fn drop_in(policy: &Policy, port: u16) -> File {
     let sizing = &policy.sizing;
     let text = format!(
-        "# {MARK}\n\
+        "# {}\n\
          # /etc/systemd/system/envoy.service.d/laststream.conf\n\
          # Envoy itself needs `{DRAIN_STRATEGY}`: otherwise busy connections of clients stay.\n\
          [Unit]\n\
@@ -69,7 +71,8 @@ fn drop_in(policy: &Policy, port: u16) -> File {
             --gate=http://127.0.0.1:{port} --timeout={}s'\n\
          # {} until the gate's deadline, and {KUBELET} for Envoy's own end.\n\
          TimeoutStopSec={}\n",
-        (sizing.deadline.whole_seconds() + 1),
+        head(),
+        hook::timeout(policy),
         sizing.deadline,
         (sizing.deadline + KUBELET).rounded_up().whole_seconds(),
     );

@@ -22,8 +22,8 @@ pub(super) const WHY_CONNECTION: &str = "Istio 1.31 and newer: the matchers leav
 
 /// The counter as an extension configuration.
 pub(super) fn extension(policy: &Policy, source: &ModuleLocation, scope: Scope) -> Patch {
-    const COUNTER: &str = "The same for proxies whose Envoy restores the scheme itself. By another \
-        name, so that connections of former listeners keep the module above.";
+    const COUNTER: &str = "The same for proxies whose Envoy restores the scheme itself. Under a \
+        name of its own: listeners that still drain go on with the module above.";
     (COUNTER, patch("EXTENSION_CONFIG", None, "ADD", counter(policy, source, scope)))
 }
 

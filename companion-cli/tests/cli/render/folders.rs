@@ -83,7 +83,7 @@ fn a_file_that_was_not_rendered_is_not_replaced() -> Outcome {
     all(&["--check", "out"])?.expect(1)?.stderr_contains("differs: kustomization.yaml")?;
     all(&["--diff", "out"])?.expect(0)?.stderr_contains("differs: kustomization.yaml")?;
 
-    let mark = "# Rendered by laststream. Change the policy and render again.";
+    let mark = "# Rendered by laststream 0.0.9. Change the policy and render again.";
     for earlier in [
         String::new(),
         "\n".to_owned(),
