@@ -95,6 +95,16 @@ impl RolloutFollower {
         }
     }
 
+    /// Whether streams were cut, as far as the looks have seen.
+    pub fn has_cut(&self) -> bool {
+        self.cut > 0
+    }
+
+    /// Whether old pods went, or are no longer waited for, whose last streams are not known.
+    pub fn has_unknown(&self) -> bool {
+        self.lost + self.unknown > 0
+    }
+
     /// Records that the API server has listed the pods. The first time, the lines say how long
     /// their streams have after a deletion.
     pub fn note_pods(&mut self, pods: &[PodFacts], now: Instant) -> Vec<Line> {
@@ -345,7 +355,9 @@ mod tests {
         let end = "deployment/web successfully rolled out; the last stream of its old pods ended \
             after 1.0 s; their pods went with 2 streams in flight";
         let cut = "pod/a: went with 2 streams in flight";
+        assert!(!test.follower.has_cut());
         assert_eq!(test.look(&[], true), lines([cut, end], Verdict::Done));
+        assert!(test.follower.has_cut() && !test.follower.has_unknown());
     }
 
     /// With a proxy that does not answer, and without one by name.
@@ -366,6 +378,7 @@ mod tests {
             assert!(seen[0].ends_with("; its grace period is long over, so it is not waited for"));
             assert!(seen[1].ends_with("; the streams of 1 old pod are not known"), "{seen:?}");
             assert_eq!(verdict, Verdict::Done);
+            assert!(test.follower.has_unknown() && !test.follower.has_cut());
         }
     }
 

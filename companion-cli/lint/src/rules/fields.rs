@@ -1,4 +1,4 @@
-//! LS307: fields that Envoy or Envoy Gateway drops without an error.
+//! LS307: fields that Envoy, Envoy Gateway or Istio drops without an error.
 
 use std::collections::HashSet;
 
@@ -14,9 +14,12 @@ use manifest_lint::objects::of_kind;
 pub(super) const CHECKS: Checks = &[("LS307", unknown_fields)];
 
 /// A line for each map: its root, the path to it, the words for it, and its fields. The names are
-/// from Envoy 1.40 (envoy/config/{bootstrap,listener}/v3, envoy/extensions/wasm/v3/wasm.proto) and
-/// from Kubernetes' Deployments and DaemonSets.
+/// those of Envoy 1.40 (envoy/config/{bootstrap,listener}/v3, envoy/extensions/wasm/v3/wasm.proto),
+/// of Kubernetes' Deployments and DaemonSets, and of Istio 1.31 (mesh/v1alpha1/proxy.proto).
 const FIELDS: &str = include_str!("fields.txt");
+
+/// The annotation with the settings of a pod's agent, a ProxyConfig of mesh.istio.io.
+const AGENT: &str = "proxy.istio.io/config";
 
 fn unknown_fields<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for module in modules(inputs) {
@@ -31,6 +34,9 @@ fn unknown_fields<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if trees.insert(root.tree) {
             unknown_below("bootstrap", root, findings);
         }
+    }
+    for agent in inputs.keyed(AGENT).filter_map(Node::embedded) {
+        unknown_below("agent", agent, findings);
     }
     for deployment in of_kind(inputs, "EnvoyProxy").filter_map(patched) {
         unknown_below("deployment", deployment, findings);

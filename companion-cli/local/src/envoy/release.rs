@@ -12,16 +12,21 @@ use laststream_http::url::Url;
 use laststream_http::{Client, HttpError, Request, Route, Settings, Trust};
 use std::path::Path;
 
+/// The file of the release, and its checksum.
+pub(crate) fn pinned(wanted: &Wanted) -> Result<(String, &'static str), String> {
+    let platform = &wanted.places.platform;
+    let file = platform.release_file(wanted.version).ok_or_else(|| error::no_build(platform))?;
+    let sum = wanted.release_sum.ok_or_else(|| error::no_pin(&file))?;
+    Ok((file, sum))
+}
+
 pub(crate) fn fetch(
     wanted: &Wanted,
     folder: &Path,
     progress: &dyn Progress,
 ) -> Result<FetchedBinary, String> {
     let places = &wanted.places;
-    let Some(file) = places.platform.release_file(wanted.version) else {
-        return Err(error::no_build(&places.platform));
-    };
-    let Some(pinned) = wanted.release_sum else { return Err(error::no_pin(&file)) };
+    let (file, pinned) = pinned(wanted)?;
     let url = format!("{}/v{}/{file}", places.releases, wanted.version);
     let binary = folder.join("envoy");
     let sum = download(places, &url, &binary, progress).context(format_args!("`{url}`"))?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::visible;
 use laststream_fleet::follower::{Line, RolloutFollower, Verdict};
@@ -21,10 +21,12 @@ use crate::commands::{Ended, Exit, Failure, Output, Printer};
         laststream rollout deployment/web -n shop\n  \
         laststream rollout statefulset/cart -n shop --timeout 10m\n  \
         laststream rollout daemonset/ingress -n istio-ingress --watch=false\n  \
-        laststream rollout rollout/web -n shop\n\n\
+        laststream rollout rollout/web -n shop\n  \
+        laststream rollout deployment/web -n shop --fail-on cut\n\n\
         Exit codes, as those of `kubectl rollout status`: 0 the rollout is complete and no old \
         pod holds a stream, or `--watch=false` is given and it has not failed, 1 it failed, the \
-        time-out came first, or the cluster cannot be asked, 64 wrong arguments.")]
+        time-out came first, streams were cut and `--fail-on` says so, or the cluster cannot be \
+        asked, 64 wrong arguments.")]
 pub(crate) struct Rollout {
     /// What rolls: `deployment/NAME`, `statefulset/NAME`, `daemonset/NAME`, or `rollout/NAME` of
     /// Argo Rollouts.
@@ -41,10 +43,21 @@ pub(crate) struct Rollout {
     #[arg(short, long, value_name = "BOOL", default_value_t = true, num_args = 0..=1,
         require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     watch: bool,
+    /// What makes a rollout fail that is complete.
+    #[arg(long, value_name = "WHAT", value_enum)]
+    fail_on: Option<Loss>,
     /// The format of the lines. `json` prints one object in each line, with `object`, `state` and
     /// `message`, and with `streams` if their number is known.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Loss {
+    /// An old pod went with streams in flight.
+    Cut,
+    /// The same, or the last streams of an old pod are not known.
+    Unknown,
 }
 
 /// The pause between two looks, short enough to see the end within a second.
@@ -75,7 +88,7 @@ async fn follow(command: &Rollout, printer: &Printer) -> Result<Exit, FleetError
                 }
             };
         match verdict {
-            Verdict::Done => return Ok(Exit::Fine),
+            Verdict::Done => return Ok(command.end(&follower, printer)),
             Verdict::Failed(why) => {
                 printer.error(&why);
                 return Ok(Exit::Negative);
@@ -121,6 +134,16 @@ impl Rollout {
             let json = serde_json::json!(line).to_string();
             printer.answer(self.output, &json, &visible::line(&line.message));
         }
+    }
+
+    fn end(&self, follower: &RolloutFollower, printer: &Printer) -> Exit {
+        let why = match self.fail_on {
+            Some(_) if follower.has_cut() => "streams were cut",
+            Some(Loss::Unknown) if follower.has_unknown() => "some streams are not known",
+            _ => return Exit::Fine,
+        };
+        printer.error(&format!("--fail-on: {} is complete, and {why}", self.workload));
+        Exit::Negative
     }
 
     fn report_timeout(&self, printer: &Printer) -> Exit {
