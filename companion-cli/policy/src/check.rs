@@ -220,7 +220,10 @@ impl Checker {
         {
             self.problem("drain.grace_from", format!("`{name}` {why}"));
         }
-        let usual = if has_gate { usual } else { usual.without_gate() };
+        if drain.behind.is_some() && drain.begin == Some(Begin::Nothing) {
+            self.problem("drain.behind", "needs a `delay`, and `begin: nothing` has none");
+        }
+        let usual = if has_gate { usual.behind(drain.behind) } else { usual.without_gate() };
         sizing::fit(drain, usual).unwrap_or_else(|problem| {
             self.0.push(problem);
             // Harmless times: a deadline of 60s.
@@ -292,7 +295,7 @@ fn gate_parts(file: &File, port: Option<u16>) -> GateParts<'_> {
 }
 
 /// The fields that only a gate reads, and whether they are written.
-fn fields_of_the_gate(file: &File) -> [(&'static str, bool); 13] {
+fn fields_of_the_gate(file: &File) -> [(&'static str, bool); 14] {
     let (gate, drain) = (&file.gate, &file.drain);
     [
         ("gate.secret", gate.secret.is_some()),
@@ -307,6 +310,7 @@ fn fields_of_the_gate(file: &File) -> [(&'static str, bool); 13] {
         ("drain.wait_for_app", drain.wait_for_app.is_some()),
         ("drain.quiet", drain.quiet.is_some()),
         ("drain.delay", drain.delay.is_some()),
+        ("drain.behind", drain.behind.is_some()),
         ("drain.grace_from", drain.grace_from.is_some()),
     ]
 }

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub use drain::{App, Begin, Drain, Finish, LongLived, Starts};
+pub use drain::{App, Begin, Behind, Drain, Finish, LongLived, Starts};
 pub use end::{End, EndKind, RetryAfter};
 pub use gate::{Gate, GateSecret, Notify};
 pub use streams::{Show, Streams};

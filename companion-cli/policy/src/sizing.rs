@@ -11,7 +11,7 @@
 //! for both.
 
 use crate::error::PolicyProblem;
-use crate::file::drain::{Begin, Drain, Finish, Starts};
+use crate::file::drain::{Begin, Behind, Drain, Finish, Starts};
 use laststream_base::time_span::TimeSpan;
 
 /// The least time that kubelet leaves after the hook.
@@ -72,6 +72,12 @@ impl UsualDrain {
                 ..self
             },
         }
+    }
+
+    /// The same behind this load balancer, which sends new clients for a while.
+    pub(crate) fn behind(self, behind: Option<Behind>) -> Self {
+        let delay = behind.map_or(self.delay, Behind::delay).max(self.delay);
+        Self { delay, grace: self.grace + (delay - self.delay), ..self }
     }
 
     /// The same where there is no gate.
@@ -230,7 +236,7 @@ impl Sizing {
 
 #[cfg(test)]
 mod tests {
-    use super::{Drain, Starts, TimeSpan, UsualDrain as Usual, fit};
+    use super::{Behind, Drain, Starts, TimeSpan, UsualDrain as Usual, fit};
 
     fn seconds(text: &str) -> Option<TimeSpan> {
         (!text.is_empty()).then(|| text.parse().expect(text))
@@ -261,6 +267,15 @@ mod tests {
             (Usual::ENVOY, "60s", "", "", ["60s", "65s", "63s"]),
             (Usual::ENVOY_GATEWAY, "", "", "", ["47s", "62s", "60s"]),
             (Usual::ENVOY_GATEWAY, "60s", "", "", ["60s", "75s", "73s"]),
+            (Usual::ISTIO.behind(Some(Behind::AwsNlb)), "", "", "", ["20s", "150s", "143s"]),
+            (Usual::ISTIO.behind(Some(Behind::AwsAlb)), "60s", "", "", ["60s", "140s", "133s"]),
+            (
+                Usual::ENVOY_GATEWAY.behind(Some(Behind::AwsNlb)),
+                "",
+                "",
+                "",
+                ["47s", "172s", "170s"],
+            ),
         ] {
             let sizing = fit(&drain(longest, grace, deadline), usual).expect("fits");
             let times = [sizing.longest_request, sizing.grace_period, sizing.deadline];

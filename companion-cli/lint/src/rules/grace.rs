@@ -3,6 +3,7 @@
 
 pub(super) mod agent;
 pub(super) mod deadlines;
+mod load_balancers;
 mod requests;
 
 use agent::agent_below_deadline;
@@ -10,6 +11,7 @@ use deadlines::{
     drain_below_deadline, grace_below_deadline, grace_below_hook, hook_below_deadline,
 };
 use laststream_policy::KUBELET;
+use load_balancers::load_balancer_beyond_gate;
 use manifest_lint::finding::{Checks, Findings};
 use manifest_lint::inputs::Inputs;
 use manifest_lint::node::Node;
@@ -31,6 +33,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS559", exit_on_zero_with_grace),
     ("LS560", agent_below_deadline),
     ("LS564", without_unit),
+    ("LS565", load_balancer_beyond_gate),
 ];
 
 const EXIT_ON_ZERO: &str = "EXIT_ON_ZERO_ACTIVE_CONNECTIONS";

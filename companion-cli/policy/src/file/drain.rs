@@ -29,6 +29,9 @@ pub struct Drain {
     /// the removal of the endpoint spreads. The deadline includes it. By default 0s, and 10s for
     /// Envoy Gateway, whose own manager takes that.
     pub delay: Option<TimeSpan>,
+    /// The load balancer that sends clients to the pod's own address. It sends new ones for a while
+    /// after the pod's deletion, so it sets the default of `delay`.
+    pub behind: Option<Behind>,
     /// How long Istio's agent drains after SIGTERM when the deadline was reached: its
     /// `terminationDrainDuration`, by default 5s. With `starts: agent` that follows from the
     /// deadline.
@@ -55,4 +58,25 @@ pub struct Drain {
     /// Keeps Istio's own EXIT_ON_ZERO_ACTIVE_CONNECTIONS beside the gate; for `render
     /// proxy-config`.
     pub exit_on_zero: bool,
+}
+
+/// A load balancer that learns late that a pod stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Behind {
+    /// A Network Load Balancer of AWS with IP targets: `delay` is 120s.
+    AwsNlb,
+    /// An Application Load Balancer of AWS: `delay` is 70s.
+    AwsAlb,
+}
+
+impl Behind {
+    /// How long new clients come after the deletion of a pod; docs/timeouts.md has the sources.
+    #[must_use]
+    pub fn delay(self) -> TimeSpan {
+        TimeSpan::seconds(match self {
+            Self::AwsNlb => 120,
+            Self::AwsAlb => 70,
+        })
+    }
 }

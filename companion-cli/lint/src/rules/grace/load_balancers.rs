@@ -1,0 +1,81 @@
+//! LS565: the times of a gate compared with those of the load balancer in front of its pods.
+
+use laststream_filter::config::wire::Gate;
+use laststream_policy::file::Behind;
+
+use crate::modules::gated_pods;
+use manifest_lint::finding::Findings;
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::{Object, of_kind};
+use manifest_lint::pods::Pod;
+
+const TYPE: &str = "service.beta.kubernetes.io/aws-load-balancer-type";
+const TARGETS: &str = "service.beta.kubernetes.io/aws-load-balancer-nlb-target-type";
+const ATTRIBUTES: &str = "service.beta.kubernetes.io/aws-load-balancer-target-group-attributes";
+const DEREGISTRATION: &str = "deregistration_delay.timeout_seconds=";
+
+pub(super) fn load_balancer_beyond_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let gated = gated_pods(inputs);
+    for service in of_kind(inputs, "Service") {
+        let Some(annotations) = service.node.fields("metadata.annotations") else { continue };
+        let of_service = gated.iter().filter(|(_, _, pod)| selects(service, *pod));
+        let Some((_, gate, _)) = of_service.max_by_key(|(_, gate, _)| gate.deadline_ms) else {
+            continue;
+        };
+        if let Some(place) = network_balancer(annotations) {
+            too_early(gate, place, findings);
+        }
+        if let Some(attributes) = annotations.get(ATTRIBUTES) {
+            cut_before(gate, attributes, findings);
+        }
+    }
+}
+
+/// Whether the Service is for this pod of the same namespace.
+fn selects(service: Object<'_>, pod: Pod<'_>) -> bool {
+    let Some(selector) = service.node.fields("spec.selector") else { return false };
+    let mut labels = selector.entries();
+    let is_one = selector.entries().next().is_some();
+    is_one
+        && service.namespace() == pod.namespace()
+        && labels.all(|(key, value)| value.text().is_some_and(|text| pod.label(key) == Some(text)))
+}
+
+/// The annotation that makes a Network Load Balancer with the pods' own addresses.
+fn network_balancer(annotations: Node<'_>) -> Option<Node<'_>> {
+    let kind = annotations.get(TYPE)?;
+    let targets = annotations.get(TARGETS).and_then(Node::text);
+    let has_pods = targets == Some("ip") || kind.text() == Some("nlb-ip");
+    has_pods.then_some(kind)
+}
+
+fn too_early<'g>(gate: &Gate, place: Node<'g>, findings: &mut Findings<'g>) {
+    let needed = Behind::AwsNlb.delay();
+    if gate.begin.delay_ms < needed.millis() {
+        let delay = gate.begin.delay_ms / 1000;
+        findings.at(
+            place,
+            format!(
+                "it sends new clients for {needed} after the deletion of a pod, and the gate may \
+                 end it after {delay} s: write `behind: aws_nlb` under `drain` in the policy"
+            ),
+        );
+    }
+}
+
+fn cut_before<'g>(gate: &Gate, attributes: Node<'g>, findings: &mut Findings<'g>) {
+    let text = attributes.text().unwrap_or_default();
+    let seconds = text.split(',').find_map(|word| word.trim().strip_prefix(DEREGISTRATION));
+    let Some(seconds) = seconds.and_then(|text| text.parse::<u64>().ok()) else { return };
+    let deadline = gate.deadline_ms.div_ceil(1000);
+    if seconds < deadline {
+        findings.at(
+            attributes,
+            format!(
+                "it ends connections {seconds} s after the deletion, and the gate waits for \
+                 streams until {deadline} s: write {deadline} or more"
+            ),
+        );
+    }
+}
