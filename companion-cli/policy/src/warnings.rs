@@ -39,7 +39,9 @@ pub(super) fn of(policy: &Policy) -> Vec<String> {
         when(is_timed && file.gate.enabled == Some(false), NO_GATE),
         when(is_timed && file.gate.enabled != Some(false), NO_FILE),
         when(class.is_some() && is_elsewhere, CLASS),
-        class.map(|class| format!("placement: {}", OLDEST.replace("CLASS", class))),
+        class
+            .filter(|_| policy.gate_port.is_some())
+            .map(|class| format!("placement: {}", OLDEST.replace("CLASS", class))),
         when(
             place.has_app_calls && proto.is_some_and(|proto| usual_fallback(&proto.json)),
             FALLBACK,

@@ -8,6 +8,7 @@ use laststream_base::foreign;
 use laststream_base::time_span::TimeSpan;
 use laststream_fleet::durations::prometheus::{Query, is_address};
 use laststream_fleet::durations::{Measured, page, unit};
+use laststream_gate::text::many;
 use laststream_policy::{Sizing, drain_sizing};
 use serde_json::{Value, json};
 
@@ -118,9 +119,13 @@ fn from_files(command: &Size) -> Result<Measured, String> {
     Ok(Measured { durations, source: files.join(", "), warnings: Vec::new() })
 }
 
+/// Fewer requests than this say little about the longest one.
+const FEW: u64 = 1_000;
+
 /// The proposed times.
 struct Proposal {
     sizing: Sizing,
+    requests: u64,
     source: String,
     warnings: Vec<String>,
 }
@@ -132,17 +137,25 @@ fn propose(command: &Size) -> Result<Proposal, String> {
     };
     let longest = measured.longest_request(command.cut / 100.0);
     let sizing = drain_sizing(longest, QUIET, command.delay, command.agent);
-    Ok(Proposal { sizing, source: measured.source, warnings: measured.warnings })
+    let Measured { source, mut warnings, durations } = measured;
+    let requests = durations.requests();
+    if requests < FEW {
+        let message = "a rare long one may be missing: measure for longer, or more pods";
+        warnings.push(format!("{} are few: {message}", many(requests, "request")));
+    }
+    Ok(Proposal { sizing, requests, source, warnings })
 }
 
 impl Proposal {
     fn text(&self) -> String {
         let Sizing { longest_request, deadline, grace_period, .. } = self.sizing;
         format!(
-            "proposal for the policy, from {}\n  drain: {{longest_request: {longest_request}}}\n\
+            "proposal for the policy, from {} with {}\n  drain: {{longest_request: \
+             {longest_request}}}\n\
              what follows from it\n  deadline         {deadline}\n  grace period     \
              {grace_period}\n  drainDuration    {}",
             self.source,
+            many(self.requests, "request"),
             self.sizing.drain_time()
         )
     }
@@ -151,6 +164,7 @@ impl Proposal {
         let sizing = &self.sizing;
         json!({
             "source": self.source,
+            "requests": self.requests,
             "warnings": self.warnings,
             "longest_request_ms": sizing.longest_request.millis(),
             "deadline_ms": sizing.deadline.millis(),

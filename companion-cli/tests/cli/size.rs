@@ -17,7 +17,7 @@ fn answer(status: u16, body: &Value) -> Answer {
 fn result() -> Value {
     let bucket =
         |bound: &str, count: &str| json!({ "metric": { "le": bound }, "value": [0, count] });
-    let series = json!([bucket("1000", "90"), bucket("20000", "100"), bucket("+Inf", "100")]);
+    let series = json!([bucket("1000", "900"), bucket("20000", "1000"), bucket("+Inf", "1000")]);
     json!({ "status": "success", "data": { "result": series } })
 }
 
@@ -39,6 +39,7 @@ fn deadline_and_grace_period_follow_from_the_durations() -> Outcome {
     let times = ["longest_request_ms", "deadline_ms", "grace_period_ms", "drain_duration_ms"];
     assert_eq!(times.map(|time| said[time].as_u64()), [20_000, 23_000, 28_000, 35_000].map(Some));
     assert_eq!((&said["warnings"], server.asked().len()), (&json!([]), 1), "{said}");
+    assert_eq!(said["requests"], 1000);
     let shop = |asked: &Asked| asked.target.contains("namespace%3D%22shop%22");
     assert!(server.asked().iter().all(shop));
     let said = run(size(&server).args(["--cut", "10", "--agent", "0s", "--delay", "10s"]))?;
@@ -47,16 +48,18 @@ fn deadline_and_grace_period_follow_from_the_durations() -> Outcome {
     Ok(())
 }
 
-/// A histogram does not say how long the requests above its last bound last.
+/// A histogram does not say how long the requests above its last bound last, and one of few
+/// requests little about any.
 #[test]
-fn requests_above_the_last_bucket_are_a_warning() -> Outcome {
+fn requests_above_the_last_bucket_and_few_of_them_are_a_warning() -> Outcome {
     let folder = tempfile::tempdir()?;
     let bucket = "istio_request_duration_milliseconds_bucket";
     let page = format!("{bucket}{{le=\"5000\"}} 8\n{bucket}{{le=\"+Inf\"}} 10\n");
     fs::write(folder.path().join("stats.txt"), page)?;
     let said = laststream(folder.path(), ["size", "stats.txt"])?.expect(0)?;
     said.stdout_contains("drain: {longest_request: 5s}")?
-        .stderr_contains("25.0 % of the streams in flight last longer than 5 s")?;
+        .stderr_contains("25.0 % of the streams in flight last longer than 5 s")?
+        .stderr_contains("10 requests are few")?;
     fs::write(folder.path().join("none.txt"), "nothing")?;
     laststream(folder.path(), ["size", "none.txt"])?.expect(2)?.stderr_contains("15090")?;
     Ok(())

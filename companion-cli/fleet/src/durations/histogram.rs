@@ -35,6 +35,11 @@ impl Histogram {
         (highest > 0.0 && !buckets.is_empty()).then_some(Self { buckets, total: highest })
     }
 
+    /// The number of all streams.
+    pub fn requests(&self) -> u64 {
+        self.total.round() as u64
+    }
+
     /// The last bound, and the share of streams in flight that last longer. Streams beyond the
     /// last bound are assumed to last twice that bound.
     pub fn beyond(&self) -> (f64, f64) {

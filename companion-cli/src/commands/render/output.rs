@@ -42,7 +42,8 @@ fn say_times_and_next_steps(
     rendered: &Rendered,
     printer: &Printer,
 ) {
-    if policy.gate_port.is_some() {
+    // `laststream exec` ends the pod of a Job, not a stop hook.
+    if policy.gate_port.is_some() && policy.file.job.is_none() {
         let Sizing { longest_request, grace_period, .. } = &policy.sizing;
         printer.status_line(&format!(
             "for requests of up to {longest_request}: a pod that stops cuts longer ones; its grace \
