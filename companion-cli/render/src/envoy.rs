@@ -93,19 +93,21 @@ pub(super) fn needs_file(field: &str, source: &ModuleLocation) -> Result<(), Pol
     Err(PolicyProblem::new(field, message))
 }
 
+/// Envoy's own options.
+pub(super) fn options(policy: &Policy) -> String {
+    let drain = policy.sizing.drain_time();
+    if drain > ENVOY_DRAIN {
+        format!("{DRAIN_STRATEGY} --drain-time-s {}", drain.whole_seconds())
+    } else {
+        DRAIN_STRATEGY.to_owned()
+    }
+}
+
 /// The comment at the head of the file.
 fn about(policy: &Policy, scheme: &Scheme<'_>, listen: SocketAddr, app: SocketAddr) -> Vec<String> {
-    let drain = policy.sizing.drain_time();
-    let more = if drain > ENVOY_DRAIN {
-        format!(" --drain-time-s {}", drain.whole_seconds())
-    } else {
-        String::new()
-    };
+    let options = options(policy);
     let mut about = vec![
-        format!(
-            "An Envoy on {listen}, in front of an app on {app}: envoy -c envoy.yaml \
-                {DRAIN_STRATEGY}{more}"
-        ),
+        format!("An Envoy on {listen}, in front of an app on {app}: envoy -c envoy.yaml {options}"),
         WHY_IMMEDIATE.into(),
     ];
     about.extend(policy.gate_port.map(|port| {

@@ -1,5 +1,6 @@
 //! The commands that apply a rendered folder.
 
+use super::envoy;
 use super::files::{GATEWAY_PATCH, Rendered};
 use super::objects::patch_gateway;
 use super::placement;
@@ -22,6 +23,12 @@ pub fn next_steps(policy: &Policy, rendered: &Rendered, folder: &str) -> Vec<Str
     let mut steps = vec![format!("laststream lint {folder}")];
     if has("kustomization.yaml") {
         steps.push(format!("kubectl apply --kustomize {folder}"));
+    }
+    if has("job.yaml") {
+        steps.push(format!("# under `patches` of the Job's kustomization: {}", path("job.yaml")));
+    }
+    if has("envoy.yaml") {
+        steps.push(format!("envoy -c {} {}", path("envoy.yaml"), envoy::options(policy)));
     }
     let of_the_pod: Vec<String> =
         OF_THE_POD.into_iter().filter(|name| has(name)).map(path).collect();
