@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::described;
 
-const POLICIES: usize = 60;
+const POLICIES: usize = 220;
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 const PLACEMENTS: [&str; 11] = [
@@ -27,7 +27,7 @@ const PLACEMENTS: [&str; 11] = [
 ];
 
 /// Values of fields, each with its path; some fit a few placements only, some none.
-const FIELDS: [(&str, &str); 62] = [
+const FIELDS: [(&str, &str); 66] = [
     ("/drain/agent", "90s"),
     ("/drain/longest_request", "1h"),
     ("/end", "{websocket: exempt, grpc: exempt}"),
@@ -39,6 +39,7 @@ const FIELDS: [(&str, &str); 62] = [
     ("/labels", "{team: edge}"),
     ("/delivery", "image_volume"),
     ("/delivery", "volume"),
+    ("/delivery", "program"),
     ("/program_image", "registry.example.com/hook:1"),
     ("/pull_secret", "registry"),
     ("/failure_policy", "closed"),
@@ -50,6 +51,7 @@ const FIELDS: [(&str, &str); 62] = [
     ("/engine", "lua"),
     ("/stream_idle", "1h"),
     ("/count", "{by: envoy}"),
+    ("/count", "{by: envoy, tcp: [5432]}"),
     ("/count", "{exclude: {health_checks: true}}"),
     ("/count", "{exclude: {health_check: true}}"),
     ("/count", "{exclude: {paths: [/healthz]}}"),
@@ -76,6 +78,8 @@ const FIELDS: [(&str, &str); 62] = [
     ("/drain/deadline", "50s"),
     ("/drain/quiet", "2s"),
     ("/drain/delay", "3s"),
+    ("/drain/behind", "aws_nlb"),
+    ("/drain/behind", "aws_alb"),
     ("/drain/agent", "10s"),
     ("/drain/starts", "hook"),
     ("/drain/starts", "agent"),
