@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use super::websockets::frame_filters;
 use crate::modules::{Module, modules};
 use laststream_render::IMAGE_ANNOTATION;
 use manifest_lint::finding::{Checks, Findings};
@@ -45,8 +46,11 @@ fn from_volumes(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Wanted<'_>
     })
 }
 
+/// Those of the annotation's image, which is not the frame filter's.
 fn wanted(inputs: &Inputs) -> BTreeSet<Wanted<'_>> {
-    from_volumes(inputs).map(|(_, wanted)| wanted).collect()
+    let frames: HashSet<_> = frame_filters(inputs).map(|module| module.typed).collect();
+    let modules = from_volumes(inputs).filter(|(module, _)| !frames.contains(&module.typed));
+    modules.map(|(_, wanted)| wanted).collect()
 }
 
 fn no_image_volumes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

@@ -12,7 +12,7 @@ use manifest_lint::node::Node;
 pub(super) const CHECKS: Checks =
     &[("LS630", own_chain), ("LS631", always_on), ("LS631", never_on)];
 
-fn frame_filters(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
+pub(super) fn frame_filters(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
     of_role(inputs, Role::Websocket).map(|(module, _)| module)
 }
 
