@@ -2,14 +2,17 @@
 //! Unix socket, on a connection of its own, with limits on time and size.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use httparse::{EMPTY_HEADER, Status};
+
+use super::message;
 
 /// The size limit of an answer. Statistics that the gate asks for take a thousandth of it.
 const LONGEST: usize = 4 << 20;
@@ -68,24 +71,6 @@ pub(super) enum CallError {
     Broken,
 }
 
-trait Connection: Read + Write {
-    fn set_limit(&self, limit: Duration) -> io::Result<()>;
-}
-
-impl Connection for TcpStream {
-    fn set_limit(&self, limit: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(limit))?;
-        self.set_write_timeout(Some(limit))
-    }
-}
-
-impl Connection for UnixStream {
-    fn set_limit(&self, limit: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(limit))?;
-        self.set_write_timeout(Some(limit))
-    }
-}
-
 /// Sends a request, and waits at most this long for the whole answer.
 pub(super) fn request(
     target: &Target,
@@ -94,25 +79,33 @@ pub(super) fn request(
     limit: Duration,
 ) -> Result<Answer, CallError> {
     let until = Instant::now() + limit;
-    let (mut connection, host) = connect(target, limit).map_err(|error| {
-        let is_late = call_error(&error) == CallError::TimedOut;
-        if is_late { CallError::TimedOut } else { CallError::NotSent }
-    })?;
+    let (mut connection, host) =
+        connect(target, limit).map_err(|error| call_error(&error, CallError::NotSent))?;
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: {host}\r\nuser-agent: laststream\r\n\
          content-length: 0\r\nconnection: close\r\n\r\n"
     );
-    exchange(&mut *connection, head.as_bytes(), until)
+    let mut exchange = || {
+        connection.set_write_timeout(Some(limit))?;
+        connection.write_all(head.as_bytes())?;
+        message::read(&mut connection, until, LONGEST, parse)
+    };
+    let answer = exchange().map_err(|error| call_error(&error, CallError::Broken))?;
+    answer.ok_or(CallError::Broken)
 }
 
-fn connect(target: &Target, limit: Duration) -> io::Result<(Box<dyn Connection>, &str)> {
+/// The connection, and the host's name. The type for TCP serves any stream socket.
+fn connect(target: &Target, limit: Duration) -> io::Result<(TcpStream, &str)> {
     match target {
-        Target::Unix(path) => Ok((Box::new(UnixStream::connect(path)?), "localhost")),
+        Target::Unix(path) => {
+            let socket = OwnedFd::from(UnixStream::connect(path)?);
+            Ok((TcpStream::from(socket), "localhost"))
+        }
         Target::Tcp(host) => {
             let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
             for address in host.to_socket_addrs()? {
                 match TcpStream::connect_timeout(&address, limit) {
-                    Ok(stream) => return Ok((Box::new(stream), host)),
+                    Ok(stream) => return Ok((stream, host)),
                     Err(error) => last = error,
                 }
             }
@@ -121,38 +114,10 @@ fn connect(target: &Target, limit: Duration) -> io::Result<(Box<dyn Connection>,
     }
 }
 
-fn exchange(
-    connection: &mut dyn Connection,
-    request: &[u8],
-    until: Instant,
-) -> Result<Answer, CallError> {
-    set_limit(connection, until)?;
-    connection.write_all(request).map_err(|error| call_error(&error))?;
-    let (mut bytes, mut chunk) = (Vec::new(), [0; 16 << 10]);
-    loop {
-        set_limit(connection, until)?;
-        let count = connection.read(&mut chunk).map_err(|error| call_error(&error))?;
-        bytes.extend_from_slice(&chunk[..count]);
-        match parse(&bytes, count == 0).ok_or(CallError::Broken)? {
-            Some(answer) => return Ok(answer),
-            None if count == 0 || bytes.len() > LONGEST => return Err(CallError::Broken),
-            None => {}
-        }
-    }
-}
-
-fn set_limit(connection: &dyn Connection, until: Instant) -> Result<(), CallError> {
-    let time_left = until.saturating_duration_since(Instant::now());
-    if time_left.is_zero() {
-        return Err(CallError::TimedOut);
-    }
-    connection.set_limit(time_left).map_err(|_| CallError::Broken)
-}
-
-fn call_error(error: &io::Error) -> CallError {
+fn call_error(error: &io::Error, other: CallError) -> CallError {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => CallError::TimedOut,
-        _ => CallError::Broken,
+        _ => other,
     }
 }
 
@@ -162,14 +127,9 @@ fn parse(bytes: &[u8], is_end: bool) -> Option<Option<Answer>> {
     let mut head = httparse::Response::new(&mut headers);
     let Status::Complete(length) = head.parse(bytes).ok()? else { return Some(None) };
     let (status, rest) = (head.code?, bytes.get(length..)?);
-    let header = |name: &str| {
-        let is_named = |header: &&httparse::Header<'_>| header.name.eq_ignore_ascii_case(name);
-        head.headers.iter().find(is_named).map(|header| header.value)
-    };
-    let body = if header("transfer-encoding").is_some() {
+    let body = if message::header(head.headers, "transfer-encoding").is_some() {
         chunks(rest)?
-    } else if let Some(length) = header("content-length") {
-        let length: usize = std::str::from_utf8(length).ok()?.trim().parse().ok()?;
+    } else if let Some(length) = message::content_length(head.headers) {
         rest.get(..length).map(<[u8]>::to_vec)
     } else {
         is_end.then(|| rest.to_vec())

@@ -14,37 +14,14 @@ use super::admin::Target;
 /// The size limit of the file.
 const LONGEST: u64 = 1 << 20;
 
-/// Where the configuration is.
-pub(super) enum Source<'a> {
-    File(&'a Path),
-    /// An argument.
-    Text(&'a str),
-    /// Nowhere: every field has its default.
-    Defaults,
-}
-
-impl Source<'_> {
-    /// Its name in errors, and its text.
-    fn read(&self) -> Result<(String, Vec<u8>), String> {
-        match self {
-            Self::File(path) => {
-                let place = format!("`{}`", path.display());
-                let text = foreign::read_named(path, LONGEST);
-                let text = text.context(format_args!("{place} cannot be read"))?;
-                Ok((place, text))
-            }
-            Self::Text(text) => Ok(("`--config-json`".to_owned(), text.as_bytes().to_owned())),
-            Self::Defaults => Ok(("the configuration".to_owned(), Vec::new())),
-        }
-    }
-}
-
 /// A checked configuration.
 #[derive(Debug)]
 pub(super) struct Configuration {
     /// What the gate reads.
     pub(super) text: String,
     pub(super) quiet_ms: u64,
+    /// Whether the gate itself ends Envoy, or has it ended, behind the latch.
+    pub(super) has_last_call: bool,
     pub(super) secret: Option<Secret>,
     /// The filter state that the gate takes the secret from.
     pub(super) secret_key: Option<String>,
@@ -57,16 +34,26 @@ impl Configuration {
         Some((self.secret_key.clone()?, secret))
     }
 
-    /// A gate that is Envoy's parent ends it, so that is its last call.
+    /// Reads a file, or a text, or neither: then every field has its default. A gate that is
+    /// Envoy's parent ends it, so that is its last call.
     pub(super) fn read(
-        source: &Source<'_>,
+        file: Option<&Path>,
+        text: Option<&str>,
         envoy: &Target,
         secret: Option<Secret>,
         is_parent: bool,
     ) -> Result<Self, String> {
-        let (place, text) = source.read()?;
-        let mut wire = config::read_wire(&text).context(format_args!("{place}"))?;
-        if !matches!(source, Source::Defaults) && wire.role != Role::Gate {
+        let (place, bytes) = match file {
+            Some(file) => {
+                let place = format!("`{}`", file.display());
+                let text = foreign::read_named(file, LONGEST);
+                let text = text.context(format_args!("{place} cannot be read"))?;
+                (place, text)
+            }
+            None => ("`--config-json`".to_owned(), text.unwrap_or(r#"{"role": "gate"}"#).into()),
+        };
+        let mut wire = config::read_wire(&bytes).context(format_args!("{place}"))?;
+        if wire.role != Role::Gate {
             return Err(format!("{place}: role: must be `gate`"));
         }
         let mut gate = wire.gate.take().unwrap_or_default();
@@ -83,10 +70,11 @@ impl Configuration {
         if secret.is_some() && gate.secret.is_none() && gate.secret_key.is_none() {
             gate.secret_key = Some(SECRET_KEY.to_owned());
         }
-        (wire.role, wire.gate) = (Role::Gate, Some(gate));
+        wire.gate = Some(gate);
         let text = serde_json::to_string(&wire).context("the configuration cannot be written")?;
         config::parse(text.as_bytes()).context(format_args!("{place}"))?;
-        let Gate { quiet_ms, secret_key, .. } = wire.gate.unwrap_or_default();
-        Ok(Self { text, quiet_ms, secret, secret_key })
+        let Gate { quiet_ms, secret_key, finish, .. } = wire.gate.unwrap_or_default();
+        let has_last_call = finish != Finish::Nothing;
+        Ok(Self { text, quiet_ms, has_last_call, secret, secret_key })
     }
 }

@@ -12,37 +12,16 @@ use crate::exec::{Child, Reaper, code_of};
 const PATIENCE: Millis = Millis(5_000);
 /// How long no program must listen at Envoy's address until a drain is over that a signal began.
 const GONE_AFTER: Millis = Millis(1_000);
-/// The interval of looks at the last call.
-const INTERVAL: Millis = Millis(50);
-
-/// A request of the program to its own gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    Drain,
-    Status,
-}
-
-impl Order {
-    pub(super) fn path(self) -> &'static str {
-        match self {
-            Self::Drain => "/prestop?wait",
-            Self::Status => "/status",
-        }
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Serving,
     /// A signal has asked for the drain.
     Asked,
     Draining,
-    /// The gate is open since then; whether its drain reached zero, and when the gate is to be
-    /// asked for the last call, unless it is being asked.
+    /// The gate is open since then; whether its drain reached zero.
     Open {
         since: Moment,
         is_drained: bool,
-        ask_at: Option<Moment>,
     },
     /// Envoy was told to end.
     Told {
@@ -57,13 +36,15 @@ pub(super) struct Ending {
     child: Option<Child>,
     reaper: Reaper,
     stage: Stage,
+    has_last_call: bool,
     /// Whether Envoy's runtime can be told to refuse requests; without that there is no last call.
     pub(super) has_latch: bool,
 }
 
 impl Ending {
-    pub(super) fn new(child: Option<Child>) -> Self {
-        Self { child, reaper: Reaper::default(), stage: Stage::Serving, has_latch: false }
+    pub(super) fn new(child: Option<Child>, has_last_call: bool) -> Self {
+        let (reaper, stage) = (Reaper::default(), Stage::Serving);
+        Self { child, reaper, stage, has_last_call, has_latch: false }
     }
 
     pub(super) fn is_busy(&self) -> bool {
@@ -100,40 +81,31 @@ impl Ending {
         }
     }
 
-    /// What the program is to ask its gate now. Also tells Envoy to end if it is time for that.
-    pub(super) fn next_order(
-        &mut self,
-        now: Moment,
-        absent_since: Option<Moment>,
-    ) -> Option<Order> {
+    /// Whether the drain is to begin now. Also tells Envoy to end if it is time for that.
+    pub(super) fn begins_drain(&mut self, now: Moment, absent_since: Option<Moment>) -> bool {
         let is_gone = absent_since.is_some_and(|since| now - since >= GONE_AFTER);
         match self.stage {
             Stage::Asked => {
                 self.stage = Stage::Draining;
-                Some(Order::Drain)
+                return true;
             }
             // kubelet ends this program after the container of Envoy.
             Stage::Draining if self.child.is_none() && is_gone => {
                 self.stage = Stage::Over(Exit::Fine);
-                None
             }
-            Stage::Open { since, is_drained, .. }
-                if !(is_drained && self.has_latch) || now - since >= PATIENCE =>
-            {
-                self.end(now, is_drained);
-                None
-            }
-            Stage::Open { since, is_drained, ask_at: Some(at) } if now >= at => {
-                self.stage = Stage::Open { since, is_drained, ask_at: None };
-                Some(Order::Status)
+            Stage::Open { since, is_drained } => {
+                let awaits_last_call = is_drained && self.has_latch && self.has_last_call;
+                if !awaits_last_call || now - since >= PATIENCE {
+                    self.end(now, is_drained);
+                }
             }
             Stage::Told { since, is_killed: false } if now - since >= PATIENCE => {
                 self.stage = Stage::Told { since, is_killed: true };
                 self.tell(Signal::KILL);
-                None
             }
-            _ => None,
+            _ => {}
         }
+        false
     }
 
     fn tell(&self, signal: Signal) {
@@ -151,32 +123,22 @@ impl Ending {
         };
     }
 
-    /// The gate's answer to an order.
-    pub(super) fn answer(&mut self, order: Order, status: u16, body: &str, now: Moment) {
-        let body: Value = serde_json::from_str(body).unwrap_or_default();
-        match (order, self.stage) {
-            (Order::Drain, Stage::Draining) => self.end_drain(status, &body, now),
-            (Order::Status, Stage::Open { since, is_drained, .. }) => {
-                match body.get("finish").and_then(Value::as_str) {
-                    None | Some("failed") => self.end(now, is_drained),
-                    // Envoy ends by itself.
-                    Some("done") if self.child.is_none() => self.end(now, is_drained),
-                    Some(_) => {
-                        let ask_at = Some(now + INTERVAL);
-                        self.stage = Stage::Open { since, is_drained, ask_at };
-                    }
-                }
-            }
-            _ => {}
+    /// The last call was answered, so Envoy ends by itself.
+    pub(super) fn last_call_has_passed(&mut self, now: Moment) {
+        if let (Stage::Open { is_drained, .. }, None) = (self.stage, &self.child) {
+            self.end(now, is_drained);
         }
     }
 
-    fn end_drain(&mut self, status: u16, body: &Value, now: Moment) {
+    /// The gate's answer to the request that began the drain.
+    pub(super) fn drain_was_answered(&mut self, status: u16, body: &str, now: Moment) {
+        if self.stage != Stage::Draining {
+            return;
+        }
+        let body: Value = serde_json::from_str(body).unwrap_or_default();
         let state = body.get("state").and_then(Value::as_str);
         self.stage = match (status, state) {
-            (200, Some(state)) => {
-                Stage::Open { since: now, is_drained: state == "drained", ask_at: Some(now) }
-            }
+            (200, Some(state)) => Stage::Open { since: now, is_drained: state == "drained" },
             // Envoy was started anew, and is to be drained as well.
             (_, Some("serving")) if body.get("holding").is_none() => Stage::Asked,
             _ => Stage::Serving,

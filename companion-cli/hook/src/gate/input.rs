@@ -21,7 +21,7 @@ pub(super) enum Input {
     Child,
 }
 
-/// A request, and where its reply goes.
+/// A request, and where its response goes.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) is_for_metrics: bool,
@@ -29,16 +29,13 @@ pub(super) struct Request {
     pub(super) headers: Vec<u8>,
     /// The local address of the connection.
     pub(super) address: String,
-    pub(super) reply: SyncSender<Reply>,
+    /// Dropped without a response, it ends the connection.
+    pub(super) reply: SyncSender<Response>,
 }
 
-#[derive(Debug)]
-pub(super) enum Reply {
-    Response {
-        status: u16,
-        headers: Vec<(String, String)>,
-        body: String,
-    },
-    /// The connection ends without a response.
-    Reset,
+#[derive(Debug, Default)]
+pub(super) struct Response {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: String,
 }

@@ -8,12 +8,14 @@
 //! | `workers` | what replies in the place of Envoy's workers: the watchdog |
 //! | `program`, `input` | the loop, and what it handles |
 //! | `server`, `admin` | the gate's port, calls to Envoy |
+//! | `message` | what both read |
 //! | `ending` | signals, and Envoy as a child process |
 
 mod admin;
 mod configuration;
 mod ending;
 mod input;
+mod message;
 mod native;
 mod program;
 mod server;
@@ -22,9 +24,9 @@ mod workers;
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::Duration;
 
 use clap::Args;
 use laststream_base::causes::Context as _;
@@ -33,7 +35,7 @@ use laststream_base::env_vars;
 use crate::exec::{Child, Signals};
 use crate::{Ended, Exit, Failure, Printer};
 use admin::Target;
-use configuration::{Configuration, Source};
+use configuration::Configuration;
 use ending::Ending;
 use input::{Input, STACK};
 use native::Native;
@@ -79,9 +81,6 @@ Exit codes: 0 the drain reached zero, 1 the deadline or `--force` ended it, 2 th
 64 wrong arguments; with a command, Envoy's own, or 128 plus the number of the signal that ended \
 it, 127 if the command does not exist, 126 if it cannot be run.";
 
-/// How long replies may take to leave when the program ends.
-const LAST_REPLIES: Duration = Duration::from_millis(50);
-
 /// Runs `gate`.
 ///
 /// # Errors
@@ -89,12 +88,8 @@ const LAST_REPLIES: Duration = Duration::from_millis(50);
 pub fn run(command: &Gate, printer: &Printer) -> Ended {
     let secret = laststream_gate::secret(command.secret_file.as_deref(), &env_vars::of_process)?;
     let is_parent = !command.command.is_empty();
-    let source = match (&command.config, &command.config_json) {
-        (Some(file), _) => Source::File(file),
-        (None, Some(text)) => Source::Text(text),
-        (None, None) => Source::Defaults,
-    };
-    let configuration = Configuration::read(&source, &command.envoy, secret, is_parent)?;
+    let (file, text) = (command.config.as_deref(), command.config_json.as_deref());
+    let configuration = Configuration::read(file, text, &command.envoy, secret, is_parent)?;
     let listener = TcpListener::bind(command.listen).context(format_args!(
         "the gate cannot listen at {}: end the gate that runs there, or give `--listen`",
         command.listen
@@ -110,10 +105,12 @@ pub fn run(command: &Gate, printer: &Printer) -> Ended {
     };
     let secret = configuration.secret_in_state();
     let native = Native::new(printer, command.envoy.clone(), secret, sender.clone());
-    let mut program = Program::new(native, &configuration, Ending::new(child));
-    server::listen(listener, sender).context("the gate cannot start a thread")?;
-    let exit = program.run(&inputs);
-    thread::sleep(LAST_REPLIES);
+    let ending = Ending::new(child, configuration.has_last_call);
+    let mut program = Program::new(native, &configuration, ending);
+    let places = Arc::new(());
+    let listen = || server::listen(listener, sender, &places).context("a thread cannot start");
+    let exit = program.run(&inputs, listen);
+    server::wait_for_responses(&places);
     Ok(exit?)
 }
 

@@ -8,12 +8,13 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use laststream_drain::requests::QUIT;
 use laststream_drain::state::{FROM_UPSTREAM, Moment};
 use laststream_filter::gate::{LET_PASS, REFUSE};
 use laststream_filter::host::{Control, Host, Kind, Level, Metric};
 
 use super::admin::{self, Answer, CallError, Target};
-use super::input::{Input, Reply, STACK};
+use super::input::{Input, Response, STACK};
 use crate::Printer;
 
 /// The part of Envoy's configuration that [`super::workers::Watchdog`] reads.
@@ -37,6 +38,8 @@ pub(super) enum CallKind {
     Configuration,
     CloseLatch,
     OpenLatch,
+    /// Ends Envoy, or asks its agent to.
+    LastCall,
     Other,
 }
 
@@ -82,7 +85,8 @@ pub(super) struct Native<'p> {
     pub(super) answer: RefCell<Option<Result<Answer, CallError>>>,
     /// The local address and the headers of the request of this callback.
     pub(super) request: RefCell<(String, Vec<u8>)>,
-    pub(super) replies: RefCell<Vec<(u32, Reply)>>,
+    /// What the gate has answered; none for a request that is reset.
+    pub(super) responses: RefCell<Vec<(u32, Option<Response>)>>,
 }
 
 impl<'p> Native<'p> {
@@ -111,7 +115,7 @@ impl<'p> Native<'p> {
             pending: RefCell::default(),
             answer: RefCell::default(),
             request: RefCell::default(),
-            replies: RefCell::default(),
+            responses: RefCell::default(),
         }
     }
 
@@ -150,6 +154,14 @@ impl<'p> Native<'p> {
         self.pending.borrow().values().any(|call| is_wanted(call.kind))
     }
 
+    /// When the oldest query of statistics began that has no answer.
+    pub(super) fn oldest_query(&self) -> Option<Moment> {
+        let pending = self.pending.borrow();
+        let queries =
+            pending.values().filter(|call| matches!(call.kind, CallKind::Statistics { .. }));
+        queries.map(|call| call.began).min()
+    }
+
     fn dispatch(
         &self,
         target: Target,
@@ -164,6 +176,7 @@ impl<'p> Native<'p> {
             CONFIGURATION => CallKind::Configuration,
             REFUSE => CallKind::CloseLatch,
             LET_PASS => CallKind::OpenLatch,
+            QUIT | "/drain" if method == "POST" => CallKind::LastCall,
             _ => CallKind::Other,
         };
         let (number, began) = (self.next_number(), self.monotonic_time());
@@ -335,12 +348,12 @@ impl Control for Native<'_> {
     fn send_http_response(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str) {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let headers = headers.iter().map(pair).collect();
-        let reply = Reply::Response { status, headers, body: body.to_owned() };
-        self.replies.borrow_mut().push((stream, reply));
+        let response = Response { status, headers, body: body.to_owned() };
+        self.responses.borrow_mut().push((stream, Some(response)));
     }
 
     fn reset_stream(&self, stream: u32) {
-        self.replies.borrow_mut().push((stream, Reply::Reset));
+        self.responses.borrow_mut().push((stream, None));
     }
 
     fn set_effective_context(&self, _stream: u32) -> bool {

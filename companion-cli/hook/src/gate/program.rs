@@ -12,14 +12,15 @@ use laststream_filter::lifecycle::{HttpStream, Root};
 
 use super::admin::{Answer, CallError};
 use super::configuration::Configuration;
-use super::ending::{Ending, Order};
-use super::input::{Input, Reply, Request};
+use super::ending::Ending;
+use super::input::{Input, Request, Response};
 use super::native::{CONFIGURATION, CallKind, Native};
 use super::workers::{Sample, Watchdog, Workers};
 use crate::Exit;
 
-/// How long the gate waits for Envoy's first answer before it begins its work. Without that it
-/// would tell an Envoy that is still starting to let requests pass, and find that it cannot.
+/// How long the gate waits for Envoy's first answer before it begins its work; its clients wait as
+/// well. Without that it would tell an Envoy that is still starting to let requests pass, and find
+/// that it cannot.
 const START: Millis = Millis(3_000);
 /// The longest pause between two looks at what is due.
 const PAUSE: Millis = Millis(1_000);
@@ -34,21 +35,13 @@ const IDLE_QUERY_INTERVAL: Millis = Millis(10_000);
 /// The time limit of the program's own calls.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where a reply goes.
-#[derive(Debug)]
-enum Asker {
-    Client(SyncSender<Reply>),
-    Own(Order),
-}
-
 /// See the module.
 pub(super) struct Program<'p> {
     pub(super) native: Native<'p>,
     configuration: &'p Configuration,
     root: Root,
-    streams: BTreeMap<u32, (HttpStream, Asker)>,
-    /// Requests from before the gate's start, until when it waits; none once it has begun.
-    early: Option<(Moment, Vec<(u32, Request)>)>,
+    /// Requests to the gate, and where their replies go; that of the program's own has no place.
+    streams: BTreeMap<u32, (HttpStream, Option<SyncSender<Response>>)>,
     workers: Workers,
     /// The tick period, and when the next tick is due.
     tick: Option<(u32, Moment)>,
@@ -64,34 +57,17 @@ impl<'p> Program<'p> {
         configuration: &'p Configuration,
         ending: Ending,
     ) -> Self {
-        let root = Root::new(native.next_number());
-        let (streams, workers) = (BTreeMap::new(), Workers::default());
-        let (tick, asked_at, has_warned) = (None, None, false);
-        let early = Some((native.monotonic_time() + START, Vec::new()));
         Self {
+            root: Root::new(native.next_number()),
+            streams: BTreeMap::new(),
+            workers: Workers::default(),
+            tick: None,
+            asked_at: None,
+            has_warned: false,
             native,
             configuration,
-            root,
-            streams,
-            early,
-            workers,
-            tick,
-            asked_at,
-            has_warned,
             ending,
         }
-    }
-
-    /// Begins the gate's work, once Envoy has answered or takes long.
-    fn start(&mut self, now: Moment) -> Result<(), String> {
-        let is_known = self.workers.watchdog.is_some();
-        let is_due = |(until, _): &mut (Moment, Vec<_>)| is_known || now >= *until;
-        let Some((_, requests)) = self.early.take_if(is_due) else { return Ok(()) };
-        self.configure()?;
-        for (number, request) in requests {
-            self.handle(Input::Request(number, request))?;
-        }
-        Ok(())
     }
 
     fn configure(&mut self) -> Result<(), String> {
@@ -100,37 +76,56 @@ impl<'p> Program<'p> {
         is_accepted.then_some(()).ok_or_else(|| "the gate refuses its configuration".to_owned())
     }
 
-    /// Runs until the drain that a signal began is over, or the child has ended.
+    /// Lets the gate listen once Envoy has answered or takes long, and runs until the drain that a
+    /// signal began is over, or the child has ended.
     ///
     /// # Errors
     /// The configuration does not fit this Envoy.
-    pub(super) fn run(&mut self, inputs: &Receiver<Input>) -> Result<Exit, String> {
+    pub(super) fn run(
+        &mut self,
+        inputs: &Receiver<Input>,
+        listen: impl FnOnce() -> Result<(), String>,
+    ) -> Result<Exit, String> {
+        let until = self.native.monotonic_time() + START;
+        while self.workers.watchdog.is_none()
+            && self.ending.exit().is_none()
+            && self.native.monotonic_time() < until
+        {
+            self.step(inputs)?;
+        }
+        self.configure()?;
+        listen()?;
         loop {
             self.settle();
-            self.ask_envoy_if_due();
-            let absent_since = self.native.absent_since.get();
-            let now = self.native.monotonic_time();
-            self.start(now)?;
-            if self.early.is_none()
-                && let Some(order) = self.ending.next_order(now, absent_since)
-            {
-                self.obey(order);
+            let (now, absent_since) =
+                (self.native.monotonic_time(), self.native.absent_since.get());
+            if self.ending.begins_drain(now, absent_since) {
+                self.begin_drain();
             }
             if let Some(exit) = self.ending.exit() {
                 return Ok(exit);
             }
-            if let Ok(input) = inputs.recv_timeout(Duration::from_millis(self.pause().0)) {
-                self.handle(input)?;
-            }
-            self.tick();
+            self.step(inputs)?;
         }
+    }
+
+    /// Asks Envoy if it is time for that, and waits for an input or the next time.
+    fn step(&mut self, inputs: &Receiver<Input>) -> Result<(), String> {
+        self.ask_envoy_if_due();
+        if let Ok(input) = inputs.recv_timeout(Duration::from_millis(self.pause().0)) {
+            self.handle(input)?;
+        }
+        self.tick();
+        Ok(())
     }
 
     fn pause(&self) -> Millis {
         let is_busy = self.workers.awaits_reply() || self.ending.is_busy();
         let most = if is_busy { SHORT_PAUSE } else { PAUSE };
         let now = self.native.monotonic_time();
-        self.tick.map_or(most, |(_, due)| most.min(due - now))
+        let query = self.workers.reply_is_due().filter(|due| *due > now);
+        let dues = self.tick.map(|(_, due)| due).into_iter().chain(query);
+        dues.fold(most, |pause, due| pause.min(due - now))
     }
 
     fn tick(&mut self) {
@@ -155,19 +150,12 @@ impl<'p> Program<'p> {
             Input::Request(_, request) if request.is_for_metrics => {
                 let headers = vec![("content-type".to_owned(), "text/plain".to_owned())];
                 let body = self.native.prometheus();
-                drop(request.reply.send(Reply::Response { status: 200, headers, body }));
+                drop(request.reply.send(Response { status: 200, headers, body }));
             }
-            Input::Request(number, request) => match &mut self.early {
-                Some((_, requests)) => requests.push((number, request)),
-                None => {
-                    let Request { headers, address, reply, .. } = request;
-                    self.begin_request(number, (address, headers), Asker::Client(reply));
-                }
-            },
+            Input::Request(number, Request { headers, address, reply, .. }) => {
+                self.begin_request(number, (address, headers), Some(reply));
+            }
             Input::Gone(number) => {
-                if let Some((_, requests)) = &mut self.early {
-                    requests.retain(|(other, _)| *other != number);
-                }
                 if let Some((mut stream, _)) = self.streams.remove(&number) {
                     stream.on_delete(&self.native);
                 }
@@ -179,34 +167,35 @@ impl<'p> Program<'p> {
         Ok(())
     }
 
-    fn begin_request(&mut self, number: u32, request: (String, Vec<u8>), asker: Asker) {
+    fn begin_request(
+        &mut self,
+        number: u32,
+        request: (String, Vec<u8>),
+        reply: Option<SyncSender<Response>>,
+    ) {
         *self.native.request.borrow_mut() = request;
         let mut stream = self.root.create_stream(number);
         stream.on_request_headers(&self.native);
-        self.streams.insert(number, (stream, asker));
+        self.streams.insert(number, (stream, reply));
     }
 
-    /// Makes a request of the program itself.
-    fn obey(&mut self, order: Order) {
+    /// The program's own request to the gate, as a stop hook makes it.
+    fn begin_drain(&mut self) {
         let mut headers =
-            vec![(":method", "GET"), (":path", order.path()), (":authority", "localhost")];
-        headers.extend(
-            self.configuration
-                .secret
-                .as_ref()
-                .map(|secret| ("x-laststream-secret", secret.reveal())),
-        );
+            vec![(":method", "GET"), (":path", "/prestop?wait"), (":authority", "localhost")];
+        let secret = self.configuration.secret.as_ref();
+        headers.extend(secret.map(|secret| ("x-laststream-secret", secret.reveal())));
         let request = ("127.0.0.1:0".to_owned(), serialise(&headers));
-        self.begin_request(self.native.next_number(), request, Asker::Own(order));
+        self.begin_request(self.native.next_number(), request, None);
     }
 
     /// Passes on messages and replies, until there are none.
     fn settle(&mut self) {
         loop {
             self.native.beat.set(self.root.beat_queue());
-            let replies = self.native.replies.take();
-            for (number, reply) in replies {
-                self.reply(number, reply);
+            let responses = self.native.responses.take();
+            for (number, response) in responses {
+                self.respond(number, response);
             }
             let Some((at, queue)) = self.native.notices.borrow_mut().pop_front() else { return };
             if self.native.beat.get() == Some(queue) {
@@ -218,14 +207,14 @@ impl<'p> Program<'p> {
         }
     }
 
-    fn reply(&mut self, number: u32, reply: Reply) {
-        let Some((mut stream, asker)) = self.streams.remove(&number) else { return };
-        match (asker, reply) {
-            (Asker::Client(client), reply) => drop(client.send(reply)),
-            (Asker::Own(order), Reply::Response { status, body, .. }) => {
-                self.ending.answer(order, status, &body, self.native.monotonic_time());
+    fn respond(&mut self, number: u32, response: Option<Response>) {
+        let Some((mut stream, client)) = self.streams.remove(&number) else { return };
+        match (client, response) {
+            (Some(client), Some(response)) => drop(client.send(response)),
+            (None, Some(Response { status, body, .. })) => {
+                self.ending.drain_was_answered(status, &body, self.native.monotonic_time());
             }
-            (Asker::Own(_), Reply::Reset) => {}
+            (_, None) => {}
         }
         stream.on_delete(&self.native);
     }
@@ -245,7 +234,9 @@ impl<'p> Program<'p> {
             false if self.workers.are_calm() => IDLE_QUERY_INTERVAL.max(usual * 100),
             false => PAUSE.max(usual * 100),
         };
-        if is_due(self.native.queried_at.get(), pause)
+        let queried_at = self.native.queried_at.get();
+        let reply_is_due = self.workers.reply_is_due().filter(|due| now >= *due);
+        if (is_due(queried_at, pause) || queried_at < reply_is_due)
             && !self.native.is_pending(|kind| matches!(kind, CallKind::Statistics { .. }))
         {
             self.native.query(PATIENCE);
@@ -262,17 +253,24 @@ impl<'p> Program<'p> {
             let since = self.native.absent_since.get();
             let is_absent = answer == Err(CallError::NotSent);
             self.native.absent_since.set(is_absent.then(|| since.unwrap_or(now)));
+            if !matches!(answer, Ok(Answer { status: 200, .. })) {
+                self.workers.answer_is_missing(now);
+            }
         }
         if let Ok(Answer { status: 200, body }) = &answer {
             match call.kind {
                 CallKind::Statistics { used_only } => {
                     let text = String::from_utf8_lossy(body);
-                    if !self.add(&Sample::parse(call.began, now, &text, used_only)) {
+                    let mut sample = Sample::parse(call.began, now, &text, used_only);
+                    let oldest = self.native.oldest_query().unwrap_or(now).min(call.began);
+                    sample.waited = now - oldest;
+                    if !self.add(&sample) {
                         return self.begin_anew();
                     }
                 }
                 CallKind::Configuration => self.read_watchdog(body)?,
                 CallKind::CloseLatch => self.workers.latch_has_closed(now),
+                CallKind::LastCall => self.ending.last_call_has_passed(now),
                 CallKind::OpenLatch | CallKind::Other => {}
             }
         }
@@ -323,14 +321,13 @@ impl<'p> Program<'p> {
     fn begin_anew(&mut self) -> Result<(), String> {
         self.native.log(Level::Warning, "Envoy was started anew, so its drain is forgotten");
         self.native.forget();
-        let reply = || Reply::Response {
+        let response = || Response {
             status: 503,
             headers: vec![("content-type".to_owned(), "application/json".to_owned())],
             body: r#"{"state":"serving","reason":"Envoy was started anew"}"#.to_owned(),
         };
-        for (number, _) in std::mem::take(&mut self.streams) {
-            self.native.replies.borrow_mut().push((number, reply()));
-        }
+        let numbers: Vec<u32> = self.streams.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.respond(number, Some(response())));
         self.root = Root::new(self.native.next_number());
         (self.workers, self.tick, self.asked_at) = (Workers::default(), None, None);
         self.native.period.set(0);

@@ -1,17 +1,18 @@
 //! The gate's port: reads one request from each connection, with limits, and writes the reply when
 //! the gate has one.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use httparse::{EMPTY_HEADER, Status};
 use laststream_filter::headers::serialise;
 
-use super::input::{Input, Reply, Request, STACK};
+use super::input::{Input, Request, Response, STACK};
+use super::message;
 
 /// The most connections at once; more are closed.
 const MOST: usize = 128;
@@ -19,21 +20,27 @@ const MOST: usize = 128;
 const LONGEST: usize = 16 << 10;
 /// How long a client may take to send its request, and to read the reply.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long responses may take to leave when the program ends.
+const LAST_RESPONSES: Duration = Duration::from_millis(50);
 /// How often a connection whose reply is awaited is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// The number of the first request. Those of the program's own requests are lower.
 const FIRST: u32 = 1 << 31;
 
-/// Accepts connections until the process ends.
-pub(super) fn listen(listener: TcpListener, inputs: Sender<Input>) -> io::Result<()> {
-    let place = Arc::new(());
+/// Accepts connections until the process ends. Each holds one of the places.
+pub(super) fn listen(
+    listener: TcpListener,
+    inputs: Sender<Input>,
+    places: &Arc<()>,
+) -> io::Result<()> {
+    let place = Arc::clone(places);
     let accept = move || {
         for (number, stream) in (FIRST..).zip(listener.incoming()) {
             let Ok(stream) = stream else {
                 thread::sleep(LOOK); // too many files are open
                 continue;
             };
-            if Arc::strong_count(&place) > MOST {
+            if open_connections(&place) >= MOST {
                 continue;
             }
             let (inputs, place) = (inputs.clone(), Arc::clone(&place));
@@ -47,23 +54,39 @@ pub(super) fn listen(listener: TcpListener, inputs: Sender<Input>) -> io::Result
     thread::Builder::new().stack_size(STACK).spawn(accept).map(drop)
 }
 
-/// One connection. An error ends it, and nothing else.
+/// Without the caller's place, and that of the thread above.
+fn open_connections(places: &Arc<()>) -> usize {
+    Arc::strong_count(places).saturating_sub(2)
+}
+
+/// Waits until the last responses have left, and not much longer for clients that still wait.
+pub(super) fn wait_for_responses(places: &Arc<()>) {
+    let until = Instant::now() + LAST_RESPONSES;
+    while open_connections(places) > 0 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// One connection. An error ends it, and nothing else. Of the body as much is read as fits: bytes
+/// that are not read would make the kernel reset the connection, perhaps before the client has its
+/// reply.
 fn serve(mut stream: TcpStream, number: u32, inputs: &Sender<Input>) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    let head = read_head(&mut stream)?;
-    let address = stream.local_addr()?.to_string();
-    let (reply, replies) = sync_channel(1);
-    let Some((request, is_head)) = parse(&head, address, reply) else {
-        return write(&mut stream, 400, &[], "the gate does not understand this request\n", false);
+    let until = Instant::now() + PATIENCE;
+    let Some(head) = message::read(&mut stream, until, 2 * LONGEST, |bytes, _| parse(bytes))?
+    else {
+        let body = "the gate does not understand this request\n".to_owned();
+        return write(&mut stream, &Response { status: 400, body, ..Response::default() }, false);
     };
+    let address = stream.local_addr()?.to_string();
+    let (reply, responses) = sync_channel(1);
+    let Head { headers, is_for_metrics, has_no_body } = head;
+    let request = Request { is_for_metrics, headers, address, reply };
     if inputs.send(Input::Request(number, request)).is_err() {
         return Ok(());
     }
-    match await_reply(&stream, &replies) {
-        Some(Reply::Response { status, headers, body }) => {
-            write(&mut stream, status, &headers, &body, is_head)
-        }
-        Some(Reply::Reset) => Ok(()),
+    match await_response(&stream, &responses) {
+        Some(response) => write(&mut stream, &response, has_no_body),
         None => {
             drop(inputs.send(Input::Gone(number)));
             Ok(())
@@ -71,68 +94,47 @@ fn serve(mut stream: TcpStream, number: u32, inputs: &Sender<Input>) -> io::Resu
     }
 }
 
-/// Reads the head, and as much of the body as fits: bytes that are not read would make the kernel
-/// reset the connection, perhaps before the client has its reply.
-fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let until = Instant::now() + PATIENCE;
-    let (mut bytes, mut chunk) = (Vec::new(), [0; 4 << 10]);
-    while !is_whole(&bytes) && bytes.len() < 2 * LONGEST {
-        let time_left = until.saturating_duration_since(Instant::now());
-        stream.set_read_timeout(Some(time_left.max(Duration::from_millis(1))))?;
-        let count = stream.read(&mut chunk)?;
-        if count == 0 || time_left.is_zero() {
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
-        bytes.extend_from_slice(&chunk[..count]);
-    }
-    Ok(bytes)
+/// What is read of a request.
+#[derive(Debug)]
+struct Head {
+    /// As the gate reads them.
+    headers: Vec<u8>,
+    is_for_metrics: bool,
+    /// Whether the response has no body.
+    has_no_body: bool,
 }
 
-fn is_whole(bytes: &[u8]) -> bool {
+/// The request, if all of it is there. Of several `Host` headers none counts. None if this is not
+/// HTTP.
+fn parse(bytes: &[u8]) -> Option<Option<Head>> {
     let mut headers = [EMPTY_HEADER; 64];
     let mut head = httparse::Request::new(&mut headers);
-    match head.parse(bytes) {
-        Ok(Status::Complete(length)) => {
-            let body = head.headers.iter().find(|header| is_named(header, "content-length"));
-            let text = body.and_then(|header| std::str::from_utf8(header.value).ok());
-            let body = text.and_then(|text| text.trim().parse().ok()).unwrap_or(0_usize);
-            bytes.len() >= length + body.min(LONGEST)
-        }
-        Ok(Status::Partial) => false,
-        Err(_) => true,
+    let Status::Complete(length) = head.parse(bytes).ok()? else { return Some(None) };
+    let body = message::content_length(head.headers).unwrap_or(0);
+    if bytes.len() < length + body.min(LONGEST) {
+        return Some(None);
     }
-}
-
-fn is_named(header: &httparse::Header<'_>, name: &str) -> bool {
-    header.name.eq_ignore_ascii_case(name)
-}
-
-/// The request, and whether its response has no body. Of several `Host` headers none counts.
-fn parse(bytes: &[u8], address: String, reply: SyncSender<Reply>) -> Option<(Request, bool)> {
-    let mut headers = [EMPTY_HEADER; 64];
-    let mut head = httparse::Request::new(&mut headers);
-    head.parse(bytes).ok().filter(Status::is_complete)?;
     let (method, path) = (head.method?, head.path?);
-    let mut hosts = head.headers.iter().filter(|header| is_named(header, "host"));
+    let is_host = |header: &&httparse::Header<'_>| header.name.eq_ignore_ascii_case("host");
+    let mut hosts = head.headers.iter().filter(is_host);
     let host = hosts.next().filter(|_| hosts.next().is_none());
     let mut map =
         vec![(":method".to_owned(), method.as_bytes()), (":path".to_owned(), path.as_bytes())];
     map.extend(host.map(|host| (":authority".to_owned(), host.value)));
-    let other_headers = head.headers.iter().filter(|header| !is_named(header, "host"));
+    let other_headers = head.headers.iter().filter(|header| !is_host(header));
     map.extend(other_headers.map(|header| (header.name.to_ascii_lowercase(), header.value)));
     let is_for_metrics = path.split('?').next() == Some("/metrics") && method == "GET";
-    let request = Request { is_for_metrics, headers: serialise(&map), address, reply };
-    Some((request, method == "HEAD"))
+    let has_no_body = method == "HEAD";
+    Some(Some(Head { headers: serialise(&map), is_for_metrics, has_no_body }))
 }
 
-/// None if the client has gone.
-fn await_reply(stream: &TcpStream, replies: &Receiver<Reply>) -> Option<Reply> {
+/// None if the client has gone, or gets no response.
+fn await_response(stream: &TcpStream, responses: &Receiver<Response>) -> Option<Response> {
     loop {
-        match replies.recv_timeout(LOOK) {
-            Ok(reply) => return Some(reply),
-            Err(RecvTimeoutError::Disconnected) => return Some(Reply::Reset),
-            Err(RecvTimeoutError::Timeout) if is_gone(stream) => return None,
-            Err(RecvTimeoutError::Timeout) => {}
+        match responses.recv_timeout(LOOK) {
+            Ok(response) => return Some(response),
+            Err(RecvTimeoutError::Timeout) if !is_gone(stream) => {}
+            Err(_) => return None,
         }
     }
 }
@@ -150,20 +152,15 @@ fn is_gone(stream: &TcpStream) -> bool {
     }
 }
 
-fn write(
-    stream: &mut TcpStream,
-    status: u16,
-    headers: &[(String, String)],
-    body: &str,
-    is_head: bool,
-) -> io::Result<()> {
-    let reason = http::StatusCode::from_u16(status).ok().and_then(|code| code.canonical_reason());
+fn write(stream: &mut TcpStream, response: &Response, has_no_body: bool) -> io::Result<()> {
+    let Response { status, headers, body } = response;
+    let reason = http::StatusCode::from_u16(*status).ok().and_then(|code| code.canonical_reason());
     let mut text = format!("HTTP/1.1 {status} {}\r\n", reason.unwrap_or_default());
     for (name, value) in headers {
         text += &format!("{name}: {value}\r\n");
     }
     text += &format!("content-length: {}\r\nconnection: close\r\n\r\n", body.len());
-    if !is_head {
+    if !has_no_body {
         text += body;
     }
     stream.write_all(text.as_bytes())
@@ -176,8 +173,7 @@ mod tests {
     use super::*;
 
     fn headers(text: &str) -> Option<Vec<u8>> {
-        let (reply, _) = sync_channel(1);
-        parse(text.as_bytes(), String::new(), reply).map(|(request, _)| request.headers)
+        parse(text.as_bytes()).flatten().map(|head| head.headers)
     }
 
     #[test]
@@ -201,14 +197,13 @@ mod tests {
         let map =
             headers("GET / HTTP/1.1\r\nHost: a\r\nhost: localhost\r\n\r\n").expect("a request");
         assert_eq!(Headers::new(&map).first(":authority"), None);
-        for text in ["GET / HTTP/1.1\r\n", "hello\r\n\r\n"] {
-            assert!(headers(text).is_none(), "{text}");
-        }
+        assert!(parse(b"hello\r\n\r\n").is_none());
+        assert!(matches!(parse(b"GET / HTTP/1.1\r\n"), Some(None)), "half a request");
     }
 
     #[test]
     fn a_body_belongs_to_the_request() {
         let head = "POST /drain HTTP/1.1\r\ncontent-length: 2\r\n\r\n";
-        assert!(!is_whole(head.as_bytes()) && is_whole(format!("{head}ab").as_bytes()));
+        assert!(headers(head).is_none() && headers(&format!("{head}ab")).is_some());
     }
 }

@@ -79,6 +79,8 @@ pub(super) struct Sample {
     /// When Envoy was asked, and when it had answered.
     pub(super) began: Moment,
     pub(super) ended: Moment,
+    /// How long the oldest question in flight had waited then; that may be an earlier one.
+    pub(super) waited: Millis,
     /// Misses of all workers; none if the statistics are not all there.
     misses: Option<Misses>,
     /// Whether Envoy has left out what was never written.
@@ -109,18 +111,17 @@ impl Sample {
         }
         let is_whole = workers.is_some_and(|workers| workers > 0 && names == 2 * workers);
         let misses = (is_whole || used_only).then_some(misses);
-        Self { began, ended, misses, used_only, uptime, asked }
+        Self { began, ended, waited: ended - began, misses, used_only, uptime, asked }
     }
 
-    /// Whether it comes from another process than the earlier one.
-    fn is_of_another_envoy(&self, earlier: &Self) -> bool {
-        let is_less = |now: Option<u64>, then: Option<u64>| {
-            now.zip(then).is_some_and(|(now, then)| now < then)
+    /// Whether a number is smaller than in the other one: none of them decreases in one process.
+    fn is_less_than(&self, other: &Self) -> bool {
+        let is_less = |own: Option<u64>, other: Option<u64>| {
+            own.zip(other).is_some_and(|(own, other)| own < other)
         };
-        is_less(self.uptime, earlier.uptime)
-            // Two answers may have overtaken each other, so a little less is the same.
-            || is_less(self.asked.map(|asked| asked * 2 + 8), earlier.asked)
-            || is_less(self.misses.map(|own| own.all), earlier.misses.map(|own| own.all))
+        is_less(self.uptime, other.uptime)
+            || is_less(self.asked, other.asked)
+            || is_less(self.misses.map(|own| own.all), other.misses.map(|own| own.all))
     }
 }
 
@@ -179,6 +180,13 @@ impl Workers {
         !self.asked.is_empty()
     }
 
+    /// The time from which on an answer gives replies, unless a miss is seen before.
+    pub(super) fn reply_is_due(&self) -> Option<Moment> {
+        let (watchdog, calm, asked) = (self.watchdog?, self.calm_since?, self.asked.last()?);
+        let latched_at = self.latched_at.filter(|at| asked.at >= *at);
+        Some(latched_at.map_or(calm, |at| at.max(calm)) + watchdog.timeout * LOOKS)
+    }
+
     /// How long an answer usually takes.
     pub(super) fn usual(&self) -> Millis {
         self.usual
@@ -186,6 +194,11 @@ impl Workers {
 
     pub(super) fn latch_has_closed(&mut self, now: Moment) {
         self.latched_at = Some(now);
+    }
+
+    /// A question got no answer, so Envoy may have been stopped meanwhile.
+    pub(super) fn answer_is_missing(&mut self, now: Moment) {
+        self.calm_since = self.calm_since.and(Some(now));
     }
 
     /// Whether the statistics show a worker that stands still.
@@ -204,8 +217,9 @@ impl Workers {
             if sample.began < last.began {
                 return Some(0); // a newer one was answered first
             }
-            if sample.is_of_another_envoy(last) {
-                return None;
+            if sample.is_less_than(last) {
+                // Of two questions that were under way together either may be answered first.
+                return (sample.began < last.ended).then_some(0);
             }
         }
         self.look_for_misses(&sample);
@@ -267,7 +281,7 @@ impl Workers {
             self.usual = took;
         }
         let timeout = self.watchdog.map_or(MISS, |own| own.timeout);
-        let is_slow = took > (self.usual * SLOW).max(Millis(timeout.0 / 2));
+        let is_slow = sample.waited > (self.usual * SLOW).max(Millis(timeout.0 / 2));
         self.usual = Millis((self.usual.0 * 7 + took.0) / 8);
         is_slow
     }
@@ -340,6 +354,7 @@ mod tests {
             assert_eq!(workers.add(sample(at, 0, 0)), Some(0));
         }
         workers.ask(Moment(1_801));
+        assert_eq!(workers.reply_is_due(), Some(Moment(1_700)), "any newer answer");
         for (at, replies) in [(1_850, 0), (3_451, 0), (3_452, 1)] {
             assert_eq!(workers.add(sample(at, 1, 0)), Some(replies), "at {at}");
         }
@@ -374,18 +389,32 @@ mod tests {
         }
     }
 
-    /// Only time in which Envoy ran counts.
+    /// Only time in which Envoy ran counts. The answer that shows a stop may be late, overtaken by
+    /// that to a newer question, or missing.
     #[test]
     fn an_envoy_that_was_stopped_is_watched_anew() {
-        let mut workers = workers();
-        for at in [900, 1_700] {
-            assert_eq!(workers.add(sample(at, 0, 0)), Some(0));
-        }
-        workers.ask(Moment(1_801));
-        let stopped = Sample { ended: Moment(5_000), ..sample(1_810, 0, 0) };
-        assert_eq!(workers.add(stopped), Some(0));
-        for (at, replies) in [(5_050, 0), (5_799, 0), (5_800, 1)] {
-            assert_eq!(workers.add(sample(at, 0, 0)), Some(replies), "at {at}");
+        let late = |began: u64| Sample { ended: Moment(5_000), ..sample(began, 0, 0) };
+        let shows_a_stop: [&dyn Fn(&mut Workers); 3] = [
+            &|workers| {
+                let answer = Sample { waited: Millis(3_190), ..late(1_810) };
+                assert_eq!(workers.add(answer), Some(0));
+            },
+            &|workers| {
+                let answer = Sample { waited: Millis(3_190), ..late(4_999) };
+                assert_eq!(workers.add(answer), Some(0));
+            },
+            &|workers| workers.answer_is_missing(Moment(5_000)),
+        ];
+        for (number, show) in shows_a_stop.into_iter().enumerate() {
+            let mut workers = workers();
+            for at in [900, 1_700] {
+                assert_eq!(workers.add(sample(at, 0, 0)), Some(0));
+            }
+            workers.ask(Moment(1_801));
+            show(&mut workers);
+            for (at, replies) in [(5_050, 0), (5_799, 0), (5_800, 1)] {
+                assert_eq!(workers.add(sample(at, 0, 0)), Some(replies), "{number} at {at}");
+            }
         }
     }
 
@@ -397,6 +426,7 @@ mod tests {
         }
         workers.latch_has_closed(Moment(2_000));
         workers.ask(Moment(2_010));
+        assert_eq!(workers.reply_is_due(), Some(Moment(2_800)));
         for (at, replies) in [(2_020, 0), (2_799, 0), (2_800, 1)] {
             assert_eq!(workers.add(sample(at, 0, 0)), Some(replies), "at {at}");
         }
@@ -420,10 +450,9 @@ mod tests {
         assert_eq!(workers.add(sample(1_000, 1, 50)), Some(0));
         assert_eq!(workers.add(sample(2_000, 1, 0)), None);
         let asked = |at: u64, asked: u64| Sample { asked: Some(asked), ..sample(at, 1, 50) };
-        for (at, total, replies) in [(3_000, 90, Some(0)), (4_000, 88, Some(0)), (5_000, 20, None)]
-        {
-            assert_eq!(workers.add(asked(at, total)), replies, "at {at}");
-        }
+        assert_eq!(workers.add(asked(3_000, 90)), Some(0));
+        assert_eq!(workers.add(asked(3_001, 89)), Some(0), "overtaken");
+        assert_eq!(workers.add(asked(3_002, 89)), None);
     }
 
     #[test]
