@@ -9,10 +9,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same};
+use super::{by_envoy, program};
 use crate::cases::stage::{hcm, routes};
 use crate::lab::{Lab, cases, number};
 use kit::admin_proxy::{AdminFault, CallHandling};
 use kit::prelude::*;
+use kit::process::Process;
+use kit::user::hook;
 use kit::wait::join_all;
 
 cases! {
@@ -20,6 +23,7 @@ cases! {
     short_streams_of_another_scope_do_not_delay_a_drain_while_statistics_are_slow,
     readiness_for_strangers_costs_no_queries_of_its_own,
     the_cost_of_a_drain_does_not_grow_with_the_square_of_the_workers,
+    the_program_takes_little_memory_and_time,
 }
 
 async fn short_excluded_streams_do_not_delay_a_drain_while_statistics_are_slow(
@@ -167,4 +171,46 @@ fn processor_time(pid: u32) -> Outcome<u64> {
     let (_, fields) = stat.rsplit_once(") ").context("fields after the name")?;
     let times = fields.split(' ').skip(11).take(2);
     times.map(|time| time.parse::<u64>().context("a time")).sum()
+}
+
+/// In megabytes.
+const MOST_MEMORY: f64 = 4.0;
+
+/// The figures in docs/program.md are those of a released program.
+async fn the_program_takes_little_memory_and_time(lab: &Lab) -> Outcome {
+    let (bench, process) =
+        program::beside(lab, by_envoy::layers(&[]), program::GATE, by_envoy::main()).await?;
+    let serving = shares(&bench, &process).await?;
+    let mut client = bench.held("a").await?;
+    bench.post("/drain").await?.expect(202)?;
+    let draining = shares(&bench, &process).await?;
+    bench.release("a", &mut client).await?;
+    let status = fs::read_to_string(format!("/proc/{}/status", process.pid()))?;
+    let memory = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let words = line.and_then(|line| line.split_whitespace().next());
+        words.and_then(|kilobytes| kilobytes.parse::<f64>().ok()).map(|kilobytes| kilobytes / 1e3)
+    };
+    let (all, own) = (memory("VmRSS:").context("VmRSS")?, memory("RssAnon:").context("RssAnon")?);
+    let size = fs::metadata(hook()?)?.len() as f64 / 1e6;
+    say(&format!(
+        "{size:.2} MB on disk, {all:.2} MB of memory, {own:.2} MB without the program's file; \
+         shares of a core, of the program and of Envoy: serving {serving:.1?} %, draining \
+         {draining:.1?} %"
+    ));
+    ensure!(own < MOST_MEMORY, "{own} MB of memory");
+    Ok(())
+}
+
+/// The shares of a core that the program and Envoy take, in percent.
+async fn shares(bench: &Bench, process: &Process) -> Outcome<[f64; 2]> {
+    const LASTS: Duration = Duration::from_secs(10);
+    let spent = || [process.pid(), bench.envoy.pid()].map(processor_time);
+    let before = spent();
+    sleep(LASTS).await;
+    let [own, envoy] = spent();
+    let [own_before, envoy_before] = before;
+    // A tick is a hundredth of a second.
+    let share = |ticks: u64| ticks as f64 / LASTS.as_secs_f64();
+    Ok([share(own? - own_before?), share(envoy? - envoy_before?)])
 }

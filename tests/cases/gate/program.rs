@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use kit::admin_proxy::{AdminFault, AdminProxy, CallHandling};
@@ -15,7 +14,6 @@ use kit::process::{Process, guarded};
 use kit::user::hook;
 use kit::wire::{free_port, local};
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 use tokio::net::{TcpStream, UnixListener};
 use tokio::time::{Instant, sleep};
 
@@ -46,34 +44,23 @@ cases! {
     the_deadline_and_a_second_signal_end_envoy,
 }
 
-const GATE: &str = r#"{"quiet_ms": 900, "deadline_ms": 90000}"#;
+pub(super) const GATE: &str = r#"{"quiet_ms": 900, "deadline_ms": 90000}"#;
 /// A worker that stands still is noticed so soon that the quiet period can be short.
 const ALERT: &str = "0.05s";
 
-/// The program, and its configuration.
-struct Program {
-    process: Process,
-    _folder: TempDir,
-}
-
-fn command(folder: &Path, envoy: &str, gate: &str) -> Outcome<(Vec<String>, SocketAddr)> {
-    let (file, address) = (folder.join("gate.json"), local(free_port()?));
+/// The program's words, for a gate with these fields at this address.
+pub(super) fn words(envoy: &str, gate: &str, address: SocketAddr) -> Outcome<Vec<String>> {
     let gate = gate.replacen('{', r#"{"hosts": ["test.local"], "#, 1);
-    fs::write(&file, format!(r#"{{"role": "gate", "gate": {gate}}}"#))?;
-    let words = ["gate", "--envoy", envoy, "--listen", &address.to_string(), "--config"];
-    let words = words.map(String::from).into_iter().chain([file.display().to_string()]);
-    Ok(([hook()?.display().to_string()].into_iter().chain(words).collect(), address))
+    let json = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
+    let (program, listen) = (hook()?.display().to_string(), address.to_string());
+    let words = ["gate", "--envoy", envoy, "--listen", &listen, "--config-json", &json];
+    Ok([program].into_iter().chain(words.map(String::from)).collect())
 }
 
-impl Program {
-    /// Starts the program beside this admin interface.
-    fn start(envoy: &str, gate: &str) -> Outcome<(Self, SocketAddr)> {
-        let folder = tempfile::tempdir()?;
-        let (words, address) = command(folder.path(), envoy, gate)?;
-        let mut command = std::process::Command::new(&words[0]);
-        let process = Process::capture(command.args(&words[1..]))?;
-        Ok((Self { process, _folder: folder }, address))
-    }
+/// Starts the program beside this admin interface.
+pub(super) fn start(envoy: &str, gate: &str, address: SocketAddr) -> Outcome<Process> {
+    let words = words(envoy, gate, address)?;
+    Process::capture(std::process::Command::new(&words[0]).args(&words[1..]))
 }
 
 /// An Envoy with this connection manager, without a gate.
@@ -88,15 +75,14 @@ async fn envoy(lab: &Lab, bootstrap: Bootstrap, main: Hcm) -> Outcome<Bench> {
 }
 
 /// An Envoy, and the program beside it that has heard from it.
-async fn beside(
+pub(super) async fn beside(
     lab: &Lab,
     bootstrap: Bootstrap,
     gate: &str,
     main: Hcm,
-) -> Outcome<(Bench, Program)> {
-    let bench = envoy(lab, bootstrap, main).await?;
-    let (program, address) = Program::start(&bench.envoy.admin().to_string(), gate)?;
-    let bench = Bench { gate: address, ..bench };
+) -> Outcome<(Bench, Process)> {
+    let bench = Bench { gate: local(free_port()?), ..envoy(lab, bootstrap, main).await? };
+    let program = start(&bench.envoy.admin().to_string(), gate, bench.gate)?;
     same(&bench.until("count", "envoy").await?, "holding", 0)?;
     Ok((bench, program))
 }
@@ -161,7 +147,7 @@ async fn so_it_does_in_each_position(lab: &Lab) -> Outcome {
 
 /// Envoy is stopped again and again, also between the end of a stream and its last bytes.
 async fn an_envoy_that_was_stopped_holds(lab: &Lab) -> Outcome {
-    for seed in 0..4 {
+    for (seed, seconds) in [(0, 1), (1, 2), (2, 5), (3, 30)] {
         let (bench, _program) = beside(lab, layers(&[]), GATE, main()).await?;
         let mut client = bench.held("a").await?;
         let hook = bench.hook();
@@ -171,7 +157,7 @@ async fn an_envoy_that_was_stopped_holds(lab: &Lab) -> Outcome {
         let mut rng = fastrand::Rng::with_seed(seed);
         sleep(Duration::from_micros(rng.u64(0..3_000))).await;
         kill_process(envoy, Signal::STOP)?;
-        sleep(Duration::from_millis(rng.u64(1_000..5_000))).await;
+        sleep(Duration::from_millis(seconds * 1_000 + rng.u64(0..1_000))).await;
         ensure!(!hook.is_finished(), "the hook was let go by an Envoy that stands still");
         kill_process(envoy, Signal::CONT)?;
         client.response("GET").await?.expect(200)?;
@@ -190,11 +176,10 @@ async fn what_is_not_envoy_opens_nothing(lab: &Lab) -> Outcome {
         let proxy = AdminProxy::start(move |_, _| {
             locked(&now).map_or(CallHandling::Forward, CallHandling::Fault)
         })?;
-        let bench = envoy(lab, layers(&[]), main()).await?;
+        let bench = Bench { gate: local(free_port()?), ..envoy(lab, layers(&[]), main()).await? };
         proxy.forward_to(&bench.envoy);
         let gate = r#"{"quiet_ms": 900, "deadline_ms": 90000, "admin": {"timeout_ms": 200}}"#;
-        let (_program, address) = Program::start(&proxy.address().to_string(), gate)?;
-        let bench = Bench { gate: address, ..bench };
+        let _program = start(&proxy.address().to_string(), gate, bench.gate)?;
         bench.until("count", "envoy").await?;
         *locked(&trouble) = Some(fault);
         let mut client = bench.held("a").await?;
@@ -211,29 +196,32 @@ async fn without_watchdog_statistics_zero_lasts_longer(lab: &Lab) -> Outcome {
     let kept =
         ["http", "listener", "wasmcustom.laststream_", "server.concurrency", "server.uptime"];
     let bootstrap = layers(&[]).stats_matcher(only_stats_with_prefixes(&kept));
-    let bench = envoy(lab, bootstrap, stalling(lab)?).await?;
-    let (program, address) = Program::start(&bench.envoy.admin().to_string(), GATE)?;
-    let bench = Bench { gate: address, ..bench };
+    let bench = Bench { gate: local(free_port()?), ..envoy(lab, bootstrap, stalling(lab)?).await? };
+    let program = start(&bench.envoy.admin().to_string(), GATE, bench.gate)?;
     bench.until("state", "serving").await?;
     outlasts_a_stall(&bench).await?;
-    let log = program.process.stderr();
+    let log = program.stderr();
     ensure!(log.contains("does not export server.worker_N.watchdog_miss"), "{log}");
     Ok(())
 }
 
 async fn a_short_quiet_period_is_refused(lab: &Lab) -> Outcome {
     let bench = envoy(lab, layers(&[]), main()).await?;
-    let gate = r#"{"quiet_ms": 899}"#;
-    let (mut program, _) = Program::start(&bench.envoy.admin().to_string(), gate)?;
-    let status = program.process.wait(SOON).await?;
+    let (folder, envoy) = (tempfile::tempdir()?, bench.envoy.admin().to_string());
+    let file = folder.path().join("gate.json");
+    fs::write(&file, r#"{"role": "gate", "gate": {"quiet_ms": 899}}"#)?;
+    let mut command = std::process::Command::new(hook()?);
+    command.args(["gate", "--envoy", &envoy, "--listen", &local(free_port()?).to_string()]);
+    let mut program = Process::capture(command.arg("--config").arg(file))?;
+    let status = program.wait(SOON).await?;
     ensure_eq!(status.code(), Some(2), "exit code");
-    let log = program.process.stderr();
+    let log = program.stderr();
     ensure!(log.contains("set `quiet_ms` to 900 or more"), "{log}");
     Ok(())
 }
 
 async fn the_admin_interface_is_a_socket(lab: &Lab) -> Outcome {
-    let bench = envoy(lab, layers(&[]), main()).await?;
+    let bench = Bench { gate: local(free_port()?), ..envoy(lab, layers(&[]), main()).await? };
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("admin.sock");
     let (listener, admin) = (UnixListener::bind(&path)?, bench.envoy.admin());
@@ -248,8 +236,7 @@ async fn the_admin_interface_is_a_socket(lab: &Lab) -> Outcome {
         #[expect(unreachable_code, reason = "the type of `?`")]
         io::Result::Ok(())
     });
-    let (_program, address) = Program::start(&format!("unix:{}", path.display()), GATE)?;
-    let bench = Bench { gate: address, ..bench };
+    let _program = start(&format!("unix:{}", path.display()), GATE, bench.gate)?;
     bench.until("count", "envoy").await?;
     holds_a_request(&bench).await?;
     relay.abort();
@@ -259,20 +246,20 @@ async fn the_admin_interface_is_a_socket(lab: &Lab) -> Outcome {
 async fn a_signal_begins_the_drain_and_ends_the_program(lab: &Lab) -> Outcome {
     let (bench, mut program) = beside(lab, layers(&[]), GATE, main()).await?;
     let mut client = bench.held("a").await?;
-    program.process.signal(Signal::TERM)?;
+    program.signal(Signal::TERM)?;
     bench.until("state", "draining").await?;
     let hook = bench.hook();
     sleep(Duration::from_secs(2)).await;
     ensure!(!hook.is_finished(), "the hook was let go with a request in flight");
     bench.release("a", &mut client).await?;
     hook.await??.expect(200)?;
-    let status = program.process.wait(SOON).await?;
-    ensure_eq!(status.code(), Some(0), "exit code: {}", program.process.stderr());
+    let status = program.wait(SOON).await?;
+    ensure_eq!(status.code(), Some(0), "exit code: {}", program.stderr());
     // Envoy has ended before the program is told to.
     let (mut bench, mut program) = beside(lab, layers(&[]), GATE, main()).await?;
     bench.envoy.kill()?;
-    program.process.signal(Signal::TERM)?;
-    ensure_eq!(program.process.wait(PATIENCE).await?.code(), Some(0), "exit code");
+    program.signal(Signal::TERM)?;
+    ensure_eq!(program.wait(PATIENCE).await?.code(), Some(0), "exit code");
     Ok(())
 }
 
@@ -319,13 +306,13 @@ async fn what_the_app_has_begun_is_answered_before_the_end(lab: &Lab) -> Outcome
 }
 
 /// An Envoy that the program has started.
-async fn child(lab: &Lab, bootstrap: Bootstrap, gate: &str) -> Outcome<(Bench, TempDir)> {
-    let (upstream, port, folder) = (Upstream::start().await?, free_port()?, tempfile::tempdir()?);
+async fn child(lab: &Lab, bootstrap: Bootstrap, fields: &str) -> Outcome<Bench> {
+    let (upstream, port, gate) = (Upstream::start().await?, free_port()?, local(free_port()?));
     let bootstrap = clusters(bootstrap, &upstream)
         .with("/admin/address/socket_address/port_value", json!(port))
         .listener(Listener::new("main", main()).direction("INBOUND"))
         .build();
-    let (mut under, gate) = command(folder.path(), &local(port).to_string(), gate)?;
+    let mut under = words(&local(port).to_string(), fields, gate)?;
     under.push("--".into());
     let guard = guarded("true");
     let guard = [guard.get_program()].into_iter().chain(guard.get_args());
@@ -335,18 +322,18 @@ async fn child(lab: &Lab, bootstrap: Bootstrap, gate: &str) -> Outcome<(Bench, T
     let main = envoy.address("main").await?;
     let bench = Bench { upstream, envoy, main, gate };
     bench.until("count", "envoy").await?;
-    Ok((bench, folder))
+    Ok(bench)
 }
 
 async fn envoy_ends_with_its_parent_after_the_last_answer(lab: &Lab) -> Outcome {
-    let (mut bench, _folder) = child(lab, alert(), QUITS).await?;
+    let mut bench = child(lab, alert(), QUITS).await?;
     let clients = clients(bench.main);
     sleep(Duration::from_secs(4)).await; // the latch was tried meanwhile
     bench.envoy.terminate()?;
     ends_after_all_answers(&mut bench, clients).await?;
     // With the latch, and without one.
     for bootstrap in [alert(), Bootstrap::new()] {
-        let (mut bench, _folder) = child(lab, bootstrap, GATE).await?;
+        let mut bench = child(lab, bootstrap, GATE).await?;
         let mut client = bench.held("a").await?;
         bench.envoy.terminate()?;
         bench.until("state", "draining").await?;
@@ -361,13 +348,12 @@ async fn envoy_ends_with_its_parent_after_the_last_answer(lab: &Lab) -> Outcome 
 }
 
 async fn the_deadline_and_a_second_signal_end_envoy(lab: &Lab) -> Outcome {
-    let (mut bench, _folder) =
-        child(lab, alert(), r#"{"quiet_ms": 300, "deadline_ms": 2000}"#).await?;
+    let mut bench = child(lab, alert(), r#"{"quiet_ms": 300, "deadline_ms": 2000}"#).await?;
     let _client = bench.held("a").await?;
     bench.envoy.terminate()?;
     let status = bench.envoy.exited(SOON).await?;
     ensure_eq!(status.code(), Some(0), "Envoy's exit code at SIGTERM: {}", bench.envoy.tail());
-    let (mut bench, _folder) = child(lab, alert(), GATE).await?;
+    let mut bench = child(lab, alert(), GATE).await?;
     let _client = bench.held("a").await?;
     bench.envoy.terminate()?;
     bench.until("holding", 1).await?;

@@ -124,7 +124,7 @@ impl Action {
             Reload => world.reload().await?.to_owned(),
             ReplaceMain => world.replace_main().await.map(|()| String::new())?,
             KillWorker => world.kill_worker().await,
-            KillGate => world.kill_gate(gate).await,
+            KillGate => world.kill_gate(gate).await?,
             StepClock => world.step_clock()?,
             Stall => world.stall(),
             Trouble => world.trouble(),
@@ -273,8 +273,14 @@ impl World {
 
     /// How many drains of this gate have expired, by its own log.
     fn expired(&self, gate: usize) -> usize {
-        let line = format!("wasm log {} laststream: the drain ends: expired", GATES[gate]);
-        self.envoy.log().matches(&line).count()
+        let end = "the drain ends: expired";
+        match &self.program {
+            Some(program) if gate == 0 => program.stderr().matches(end).count(),
+            _ => {
+                let line = format!("wasm log {} laststream: {end}", GATES[gate]);
+                self.envoy.log().matches(&line).count()
+            }
+        }
     }
 
     async fn rush(&mut self, gate: usize) -> Outcome<String> {
@@ -306,8 +312,13 @@ impl World {
         die(self.main, "/echo").await
     }
 
-    async fn kill_gate(&mut self, gate: usize) -> String {
-        die(self.gates[gate].address, "/ready").await
+    /// Kills the gate's VM, or the program, which is then started anew.
+    async fn kill_gate(&mut self, gate: usize) -> Outcome<String> {
+        if gate == 0 && self.program.is_some() {
+            self.resets += 1;
+            return self.start_program().await.map(|()| "started anew".into());
+        }
+        Ok(die(self.gates[gate].address, "/ready").await)
     }
 
     fn step_clock(&mut self) -> Outcome<String> {

@@ -8,6 +8,7 @@ use super::admin::{LAST_CALL_TAKES, Pass};
 use super::view::{Id, State};
 use super::world::{OPEN, World};
 use kit::prelude::*;
+use kit::process::Process;
 
 /// A client reads an answer that is there within this time, also on a busy machine.
 const GRACE: Duration = Duration::from_millis(200);
@@ -128,7 +129,9 @@ pub(super) fn plausible(world: &World, gate: usize, status: &Value) -> Outcome {
 /// Drains begin at most once for each deadline, and once more for each drain that was ended by
 /// hand.
 pub(super) fn drains(world: &World) -> Outcome {
-    let began = world.envoy.log().matches("the drain begins").count() as u64;
+    let program = world.program.as_ref().map(Process::stderr).unwrap_or_default();
+    let log = world.envoy.log() + &program;
+    let began = log.matches("the drain begins").count() as u64;
     let deadlines = world.began.elapsed().as_millis() / world.plan.deadline.as_millis() + 1;
     let most = world.gates.len() as u64 * u64::try_from(deadlines)? + world.resets;
     ensure!(began <= most, "{began} drains have begun; {most} would have been enough");

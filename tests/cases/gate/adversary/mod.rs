@@ -16,10 +16,11 @@ use tokio::time::{Instant, sleep, timeout};
 use self::actions::Action;
 use self::invariants::MARGIN;
 use self::streams::STALL;
-use self::world::World;
+use self::world::{Host, World};
 use super::bench::SOON;
 use crate::lab::{Case, LIMIT, Lab, case, number};
 use kit::prelude::*;
+use kit::process::tail;
 
 const SEED: &str = "LASTSTREAM_ADVERSARY_SEED";
 const STEPS: &str = "LASTSTREAM_ADVERSARY_STEPS";
@@ -27,14 +28,15 @@ const DEFAULT_SEED: u64 = 1;
 const DEFAULT_STEPS: u64 = 300;
 /// Steps on one Envoy. The default is six rounds, so that the plans play every value.
 const ROUND: u64 = 50;
+/// A deadline that is short enough to wait for.
+const SHORT_DEADLINE: Duration = Duration::from_secs(10);
 /// The number of last actions that a failure shows.
 const SHOWN: usize = 30;
-/// The longest drain with nothing in flight: a few quiet periods, the pause behind a slow answer, a
-/// worker that is silent for ten seconds, on a busy machine.
-const IDLE_DRAIN: Duration = Duration::from_secs(30);
-
 pub(in crate::cases) fn cases() -> Vec<Case> {
-    vec![case!(nothing_opens_while_a_client_waits, limit())]
+    vec![
+        case!(nothing_opens_while_a_client_waits, limit()),
+        case!(the_program_opens_nothing_either, limit()),
+    ]
 }
 
 /// One second for each step is already very slow.
@@ -43,12 +45,22 @@ fn limit() -> Duration {
 }
 
 async fn nothing_opens_while_a_client_waits(lab: &Lab) -> Outcome {
-    let (seed, steps) = (number(SEED, DEFAULT_SEED)?, number(STEPS, DEFAULT_STEPS)?);
+    play_rounds(lab, Host::Envoy).await
+}
+
+async fn the_program_opens_nothing_either(lab: &Lab) -> Outcome {
+    play_rounds(lab, Host::Program).await
+}
+
+async fn play_rounds(lab: &Lab, host: Host) -> Outcome {
+    // The program drains more slowly.
+    let default_steps = if host == Host::Envoy { DEFAULT_STEPS } else { DEFAULT_STEPS / 2 };
+    let (seed, steps) = (number(SEED, DEFAULT_SEED)?, number(STEPS, default_steps)?);
     let began = Instant::now();
     let [mut streams, mut opened, mut passed] = [0_u64; 3];
     let [mut last_calls, mut stalls, mut troubles] = [0_u64; 3];
     for round in 0..steps.div_ceil(ROUND) {
-        let world = play(lab, seed + round, ROUND.min(steps - round * ROUND)).await?;
+        let world = play(lab, host, seed + round, ROUND.min(steps - round * ROUND)).await?;
         streams += world.view.count() as u64;
         opened += world.opened;
         passed += world.passed;
@@ -66,15 +78,20 @@ async fn nothing_opens_while_a_client_waits(lab: &Lab) -> Outcome {
 }
 
 /// One round on a separate Envoy.
-async fn play(lab: &Lab, seed: u64, steps: u64) -> Outcome<World> {
-    let mut world = World::new(lab, seed).await?;
+async fn play(lab: &Lab, host: Host, seed: u64, steps: u64) -> Outcome<World> {
+    let mut world = World::new(lab, seed, host).await?;
     let mut trail = Vec::new();
     match play_all(&mut world, steps, &mut trail).await {
         Ok(()) => Ok(world),
         Err(failure) => {
             let shown = trail[trail.len().saturating_sub(SHOWN)..].join("\n");
             let replay = format!("{SEED}={seed} {STEPS}={steps} replays it");
-            bail!("{replay}; {:?}; the last actions:\n{shown}\nthen: {failure:#}", world.plan)
+            let log = world.program.as_ref().map(|program| tail(program.stderr().lines()));
+            bail!(
+                "{replay}; {:?}; the last actions:\n{shown}\nthen: {failure:#}\n{}",
+                world.plan,
+                log.unwrap_or_default()
+            )
         }
     }
 }
@@ -132,9 +149,8 @@ impl End {
     }
 }
 
-/// Runs only if the deadline is short enough to wait for.
 async fn holds_to_the_deadline(world: &mut World) -> Outcome {
-    if world.plan.deadline > IDLE_DRAIN {
+    if world.plan.deadline > SHORT_DEADLINE {
         return Ok(());
     }
     for gate in 0..world.gates.len() {
@@ -184,7 +200,7 @@ async fn idle_streams_hold_nothing(world: &mut World) -> Outcome {
         sleep(Duration::from_millis(30)).await;
     }
     for gate in 0..world.gates.len() {
-        hook_ends(world, gate, "/prestop", IDLE_DRAIN).await?;
+        hook_ends(world, gate, "/prestop", world.plan.host.idle_drain()).await?;
     }
     Ok(())
 }
@@ -206,7 +222,7 @@ async fn all_end(world: &mut World) -> Outcome {
 async fn counts_are_zero(world: &mut World) -> Outcome {
     world.count_again().await?;
     for gate in 0..world.gates.len() {
-        let until = Instant::now() + IDLE_DRAIN;
+        let until = Instant::now() + world.plan.host.idle_drain();
         loop {
             let status = world.status(gate).await?;
             let is_exact = matches!(status["count"].as_str(), Some("exact" | "envoy"));
@@ -219,7 +235,7 @@ async fn counts_are_zero(world: &mut World) -> Outcome {
             );
             sleep(Duration::from_millis(50)).await;
         }
-        hook_ends(world, gate, "/prestop", IDLE_DRAIN).await?;
+        hook_ends(world, gate, "/prestop", world.plan.host.idle_drain()).await?;
     }
     invariants::gauges_are_zero(world).await?;
     world.check_last_calls().await?;
@@ -229,7 +245,7 @@ async fn counts_are_zero(world: &mut World) -> Outcome {
 async fn quits(world: &mut World) -> Outcome {
     world.signals.may_quit();
     let gate = world.rng.usize(0..2);
-    let until = Instant::now() + IDLE_DRAIN;
+    let until = Instant::now() + world.plan.host.idle_drain();
     let mut last = String::from("no answer");
     while world.envoy.is_alive() {
         ensure!(

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use super::admin::Signals;
 use super::streams::{Kind, Stream};
 use super::view::{Id, View};
-use crate::cases::gate::bench::{gate_listener_with, options};
-use crate::cases::gate::by_envoy;
+use crate::cases::gate::bench::{SOON, gate_listener_with, options};
 use crate::cases::gate::deaths::with_test_deaths;
+use crate::cases::gate::{by_envoy, program};
 use crate::cases::stage::clusters;
 use crate::lab::Lab;
 use kit::admin_proxy::AdminProxy;
@@ -19,7 +19,8 @@ use kit::bootstrap::extension;
 use kit::bootstrap::filters::{Wasm, discovered};
 use kit::clock::WallClock;
 use kit::prelude::*;
-use kit::wire::free_port;
+use kit::process::Process;
+use kit::wire::{free_port, local};
 use kit::xds::Xds;
 
 /// The duration of the states `expired` and `forced`.
@@ -48,13 +49,31 @@ pub(super) struct Plan {
     pub(super) by_envoy: bool,
     /// The last call of the first gate's drains is a quit. Envoy never gets it, and it is refused.
     pub(super) quits: bool,
+    pub(super) host: Host,
+}
+
+/// What the first gate runs in; the second one always runs in Envoy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cases) enum Host {
+    Envoy,
+    /// The program beside Envoy, which counts by Envoy alone.
+    Program,
+}
+
+impl Host {
+    /// The longest drain with nothing in flight, on a busy machine: a few quiet periods, the pause
+    /// behind a slow answer, a worker that is silent for ten seconds. For the program, an Envoy
+    /// that gets no processor is such a worker.
+    pub(super) fn idle_drain(self) -> Duration {
+        Duration::from_secs(if self == Self::Envoy { 30 } else { 120 })
+    }
 }
 
 impl Plan {
     /// Chosen by the seed's number and not at random, so that six rounds in a row play every value,
     /// the short deadline with and without reloads, and steady rounds with and without exempt
     /// streams.
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, host: Host) -> Self {
         Self {
             deadline: Duration::from_millis(if seed % 3 == 2 { 2_500 } else { 60_000 }),
             exempts: seed % 2 == 1,
@@ -66,8 +85,9 @@ impl Plan {
             },
             bare_sockets: seed / 3 % 2 == 1,
             is_steady: seed % 4 < 2,
-            by_envoy: matches!(seed % 6, 3 | 4),
+            by_envoy: host == Host::Program || matches!(seed % 6, 3 | 4),
             quits: seed % 3 == 1,
+            host,
         }
     }
 
@@ -88,18 +108,19 @@ impl Plan {
         }
     }
 
-    fn gate(&self, number: usize) -> String {
+    /// The fields of a gate.
+    fn gate(&self, number: usize) -> Value {
         let scope = if number == 0 || self.twins { "inbound" } else { "outbound" };
         let begin = json!({ "call": self.begin });
         let count = if number == 0 && self.by_envoy { "envoy" } else { "filter" };
         let finish = if self.quits && number == 0 { "quit" } else { "nothing" };
-        let gate = json!({
-            "quiet_ms": 250, "deadline_ms": self.deadline.as_millis(), "open_ms": OPEN.as_millis(),
+        let by_program = number == 0 && self.host == Host::Program;
+        json!({
+            "quiet_ms": if by_program { 900 } else { 250 },
+            "deadline_ms": self.deadline.as_millis(), "open_ms": OPEN.as_millis(),
             "scopes": [scope], "count": count, "begin": begin, "finish": finish,
-            "hosts": ["test.local"],
             "long_lived": if self.exempts { "exempt" } else { "wait" },
-        });
-        json!({ "role": "gate", "gate": gate }).to_string()
+        })
     }
 }
 
@@ -114,7 +135,11 @@ pub(super) struct Gate {
 
 impl Gate {
     async fn of(envoy: &Envoy, name: &str) -> Outcome<Self> {
-        Ok(Self { address: envoy.address(name).await?, served: Instant::now(), forced: None })
+        envoy.address(name).await.map(Self::at)
+    }
+
+    fn at(address: SocketAddr) -> Self {
+        Self { address, served: Instant::now(), forced: None }
     }
 }
 
@@ -143,15 +168,18 @@ pub(super) struct World {
     /// Stalls of a worker, and times of trouble at the admin interface.
     pub(super) stalls: u64,
     pub(super) troubles: u64,
+    /// The first gate, unless it runs in Envoy.
+    pub(super) program: Option<Process>,
     lab: Lab,
     xds: Xds,
     reloads: u32,
-    _proxy: AdminProxy,
+    proxy: AdminProxy,
 }
 
 impl World {
-    pub(super) async fn new(lab: &Lab, seed: u64) -> Outcome<Self> {
-        let (plan, lab, rng) = (Plan::new(seed), with_test_deaths(lab)?, Rng::with_seed(seed));
+    pub(super) async fn new(lab: &Lab, seed: u64, host: Host) -> Outcome<Self> {
+        let (plan, lab, rng) =
+            (Plan::new(seed, host), with_test_deaths(lab)?, Rng::with_seed(seed));
         let (upstream, view, signals) =
             (Arc::new(Upstream::start().await?), Arc::<View>::default(), Arc::<Signals>::default());
         let (judge, seen) = (Arc::clone(&signals), Arc::clone(&view));
@@ -162,8 +190,12 @@ impl World {
         let envoy =
             Envoy::start(&lab.envoy, clusters(bootstrap, &upstream).build(), options).await?;
         proxy.forward_to(&envoy);
-        Ok(Self {
-            gates: [Gate::of(&envoy, GATES[0]).await?, Gate::of(&envoy, GATES[1]).await?],
+        let first = match plan.host {
+            Host::Envoy => Gate::of(&envoy, GATES[0]).await?,
+            Host::Program => Gate::at(local(free_port()?)),
+        };
+        let mut world = Self {
+            gates: [first, Gate::of(&envoy, GATES[1]).await?],
             main: envoy.address("main").await?,
             plain: envoy.address("plain").await?,
             outbound: envoy.address("outbound").await?,
@@ -186,8 +218,23 @@ impl World {
             plan,
             xds,
             reloads: 0,
-            _proxy: proxy,
-        })
+            proxy,
+            program: None,
+        };
+        world.start_program().await?;
+        Ok(world)
+    }
+
+    /// Starts the program, if that is the first gate. One that runs is killed before.
+    pub(super) async fn start_program(&mut self) -> Outcome {
+        if self.plan.host == Host::Envoy {
+            return Ok(());
+        }
+        let (fields, address) = (self.plan.gate(0).to_string(), self.gates[0].address);
+        self.program = None;
+        self.program = Some(program::start(&self.proxy.address().to_string(), &fields, address)?);
+        self.gates[0] = Gate::at(address);
+        wait_for(SOON, "the program", async || Client::connect(address).await.map(drop)).await
     }
 
     pub(super) fn begin(&mut self, kind: Kind) -> Id {
@@ -234,9 +281,10 @@ impl World {
 fn bootstrap(lab: &Lab, plan: &Plan, xds: &Xds) -> Outcome<Bootstrap> {
     xds.write_filter(FILTER, &counting(lab, "", NOWHERE))?;
     xds.write_listeners(&[main(xds, plan, free_port()?, 1 << 20)])?;
-    let listeners = [plain(), outbound(lab), gate(lab, plan, 0), gate(lab, plan, 1)];
+    let first = (plan.host == Host::Envoy).then(|| gate(lab, plan, 0));
+    let listeners = [plain(), outbound(lab), gate(lab, plan, 1)].into_iter().chain(first);
     let bootstrap = by_envoy::layers(&[]).listeners_from(xds);
-    Ok(listeners.into_iter().fold(bootstrap, Bootstrap::listener))
+    Ok(listeners.fold(bootstrap, Bootstrap::listener))
 }
 
 fn rules(excluded: &str) -> String {
@@ -281,8 +329,10 @@ fn outbound(lab: &Lab) -> Listener {
 
 /// Both gates run in the same VM.
 fn gate(lab: &Lab, plan: &Plan, number: usize) -> Listener {
+    let mut fields = plan.gate(number);
+    fields["hosts"] = json!(["test.local"]);
+    let text = json!({ "role": "gate", "gate": fields }).to_string();
     let filter =
-        Wasm { name: GATES[number], vm_configuration: "gate", ..lab.stream(&plan.gate(number)) }
-            .filter();
+        Wasm { name: GATES[number], vm_configuration: "gate", ..lab.stream(&text) }.filter();
     gate_listener_with(GATES[number], filter)
 }
