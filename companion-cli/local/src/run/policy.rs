@@ -1,7 +1,10 @@
 //! Reads a policy with any placement for the Envoy of `run` on this machine.
 
+use std::net::Ipv4Addr;
+
 use laststream_base::env_vars::{LASTSTREAM_SECRET, Lookup};
 use laststream_filter::config::wire::SHORTEST_SECRET;
+use laststream_filter::forwarded::{Peers, Range};
 use laststream_gate::{self as gate, Secret};
 use laststream_policy::file::{
     Begin, Engine, Finish, GateSecret, Starts, WebsocketRoute, Websockets,
@@ -77,7 +80,20 @@ pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
     if let Some(websockets) = &mut policy.file.websockets {
         policy.warnings.extend(all_on_one_route(websockets));
     }
+    let proto = policy.forwarded_proto.as_ref();
+    if proto.is_some_and(|proto| !trusts_this_machine(&proto.peers)) {
+        policy.warnings.push(LOOPBACK.into());
+    }
     Ok(policy)
+}
+
+const LOOPBACK: &str = "forwarded_proto.trust.peers: requests from this machine come from \
+    127.0.0.1, which is not in it: their x-forwarded-proto is not believed. To try the headers, \
+    add `127.0.0.1/32` in a copy of the policy";
+
+fn trusts_this_machine(peers: &[String]) -> bool {
+    let ranges = peers.iter().filter_map(|peer| peer.parse::<Range>().ok());
+    ranges.collect::<Peers>().contains(Ipv4Addr::LOCALHOST.into())
 }
 
 /// Names of Istio's routes become the one route that is here.
@@ -97,6 +113,16 @@ mod tests {
 
     use super::{read, read_file};
     use laststream_policy::module_json;
+
+    #[test]
+    fn peers_without_this_machine_are_a_warning() {
+        for (peers, warnings) in [("10.0.0.0/16", 1), ("127.0.0.0/8", 0)] {
+            let text = format!("forwarded_proto: {{presets: [gcp], trust: {{peers: [{peers}]}}}}");
+            let policy = read(text.as_bytes(), false).expect(peers);
+            let about = policy.warnings.iter().filter(|warning| warning.contains("127.0.0.1/32"));
+            assert_eq!(about.count(), warnings, "{peers}");
+        }
+    }
 
     #[test]
     fn every_policy_runs_without_a_mesh() {
