@@ -157,7 +157,7 @@ fn errors_are_reported_at_the_start() -> Outcome {
         (&["--module", "."], 64, "no checkout"),
         (&["--watch"], 64, "--policy"),
         (&["--watch", "--policy", "-"], 64, "standard input"),
-        (&["--upstream", "nowhere"], 64, "HOST:PORT"),
+        (&["--upstream", "nowhere"], 64, "`nowhere:PORT`"),
         (&["--listen", "everywhere"], 64, "127.0.0.1:10000"),
         (&["--listen", "192.0.2.77:0"], 2, "192.0.2.77:0"),
         (&["--logs", "full"], 2, "not empty"),
