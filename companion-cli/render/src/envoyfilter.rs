@@ -59,9 +59,9 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, 
 fn contents(parts: &[(&str, Vec<Patch>)]) -> String {
     let count: usize = parts.iter().map(|(_, patches)| patches.len()).sum();
     let used = parts.iter().filter(|(_, patches)| !patches.is_empty());
-    let what: Vec<String> =
+    let groups: Vec<String> =
         used.map(|(what, patches)| format!("{what} ({})", patches.len())).collect();
-    format!("{count} patches: {}.", what.join(", "))
+    format!("{count} patches: {}.", groups.join(", "))
 }
 
 /// The comment at the head of the file, as far as it is the same for all placements.

@@ -51,13 +51,13 @@ fn network_balancer(annotations: Node<'_>) -> Option<Node<'_>> {
 }
 
 fn too_early<'g>(gate: &Gate, place: Node<'g>, findings: &mut Findings<'g>) {
-    let needed = Behind::AwsNlb.delay();
-    if gate.begin.delay_ms < needed.millis() {
+    let least = Behind::AwsNlb.delay();
+    if gate.begin.delay_ms < least.millis() {
         let delay = gate.begin.delay_ms / 1000;
         findings.at(
             place,
             format!(
-                "it sends new clients for {needed} after the deletion of a pod, and the gate may \
+                "it sends new clients for {least} after the deletion of a pod, and the gate may \
                  end it after {delay} s: write `behind: aws_nlb` under `drain` in the policy"
             ),
         );
