@@ -60,7 +60,7 @@ impl Stop {
     #[must_use]
     pub fn of(proxy: &Proxy) -> Self {
         match (proxy.kind, proxy.gate) {
-            (Kind::AmbientApp, _) => ambient(),
+            (Kind::AmbientApp, _) => ambient(proxy),
             (_, Some(gate)) => gated(proxy, gate),
             (Kind::NativeSidecar, None) => native(proxy),
             (Kind::Sidecar, None) => unknown_sidecar(proxy),
@@ -294,18 +294,28 @@ fn gated(proxy: &Proxy, gate: Gate) -> Stop {
 }
 
 /// No proxy is in the pod: what is in flight ends with the app.
-fn ambient() -> Stop {
+fn ambient(proxy: &Proxy) -> Stop {
+    let Signals { term, .. } = Signals::of(proxy);
+    let (why, next) = match proxy.hook {
+        Hook::None => (
+            "no Envoy is in the pod; an app that stops at once refuses requests until its clients \
+             know",
+            "give the app's container a stop hook `sleep: {seconds: 5}` \
+             (docs/assess.md#ambient-apps)",
+        ),
+        Hook::Sleep(_) | Hook::Other => {
+            ("no Envoy is in the pod; the app's stop hook leaves clients time", "nothing")
+        }
+    };
     Stop {
         ended_by: "the app itself".to_owned(),
-        cut: Moment::not_before(0),
+        cut: Moment::not_before(term.millis),
         idle: "the app's own".to_owned(),
         stream: "ends with the app".to_owned(),
         is_held: false,
         verdict: Verdict::No,
-        why: "no Envoy is in the pod; an app that stops at once refuses requests until its \
-              clients know"
-            .to_owned(),
-        next: "give the app's container a stop hook `sleep: {seconds: 5}`".to_owned(),
+        why: why.to_owned(),
+        next: next.to_owned(),
     }
 }
 

@@ -80,6 +80,11 @@ fn the_settings_decide_when_a_request_is_cut() {
         ),
         ("plain, a gate", Proxy { gate: gate(20_000, false), ..of(Kind::PlainEnvoy) }, "20 s; no"),
         ("ambient", of(Kind::AmbientApp), "not before 0 s; no"),
+        (
+            "ambient, a sleep",
+            Proxy { hook: Hook::Sleep(5_000), ..of(Kind::AmbientApp) },
+            "not before 5 s; no",
+        ),
     ] {
         assert_eq!(shown(&proxy), expected, "{name}");
     }

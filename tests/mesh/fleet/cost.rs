@@ -12,9 +12,11 @@ pub(super) fn peak_kb(pid: u32) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Requests for pods, as the API server has counted them.
+/// Requests, most of them for pods, as the API server has counted them.
 pub(super) struct Requests {
     pub(super) lists: u64,
+    /// Lists of all kinds.
+    pub(super) all_lists: u64,
     pub(super) proxied: u64,
     pub(super) forwards: u64,
     /// Patches of a pod's status.
@@ -24,21 +26,23 @@ pub(super) struct Requests {
 impl Requests {
     pub(super) async fn of(cluster: &Cluster) -> Outcome<Self> {
         let page = cluster.run(&["get", "--raw", "/metrics"]).await?;
-        let sum = |verb: Option<&str>, subresource: &str| -> u64 {
-            let labels = format!("subresource=\"{subresource}\"");
+        let sum = |labels: &[(&str, &str)]| -> u64 {
+            let labels: Vec<String> =
+                labels.iter().map(|(label, value)| format!("{label}=\"{value}\"")).collect();
             page.lines()
                 .filter(|line| line.starts_with("apiserver_request_total{"))
-                .filter(|line| line.contains("resource=\"pods\"") && line.contains(&labels))
-                .filter(|line| verb.is_none_or(|verb| line.contains(&format!("verb=\"{verb}\""))))
+                .filter(|line| labels.iter().all(|label| line.contains(label)))
                 .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
                 .map(|value| value as u64)
                 .sum()
         };
+        let pods = ("resource", "pods");
         Ok(Self {
-            lists: sum(Some("LIST"), ""),
-            proxied: sum(None, "proxy"),
-            forwards: sum(None, "portforward"),
-            statuses: sum(Some("PATCH"), "status"),
+            lists: sum(&[pods, ("subresource", ""), ("verb", "LIST")]),
+            all_lists: sum(&[("verb", "LIST")]),
+            proxied: sum(&[pods, ("subresource", "proxy")]),
+            forwards: sum(&[pods, ("subresource", "portforward")]),
+            statuses: sum(&[pods, ("subresource", "status"), ("verb", "PATCH")]),
         })
     }
 }

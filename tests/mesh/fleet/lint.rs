@@ -14,6 +14,8 @@ use kit::prelude::*;
 
 pub(super) const NAMESPACE: &str = "linted";
 pub(super) const NODE: &str = "linted-node";
+/// How far the peaks of memory of two equal runs differ.
+const NOISE: f64 = 1.1;
 const ROLES: [&str; 2] = ["laststream-reader", "laststream-linter"];
 
 pub(crate) async fn of_a_cluster() -> Outcome {
@@ -28,27 +30,64 @@ pub(crate) async fn of_a_cluster() -> Outcome {
     one_namespace(world).await
 }
 
-/// The cost of `lint --cluster` for the pods of `status`, whose gates are all asked.
+/// What a command needs, and what it prints.
+struct Cost {
+    said: Value,
+    took: Duration,
+    memory: f64,
+    lists: u64,
+    all_lists: u64,
+    forwards: u64,
+}
+
+impl Cost {
+    async fn of(cluster: &Cluster, command: &str, code: i32) -> Outcome<Self> {
+        let before = Requests::of(cluster).await?;
+        let arguments = [command, "--cluster", "-n", pods::NAMESPACE, "-o", "json"];
+        let ran = status::run(cluster, &arguments).await?;
+        let after = Requests::of(cluster).await?;
+        ensure_eq!(ran.code, Some(code), "{}", ran.stderr);
+        Ok(Self {
+            said: serde_json::from_str(&ran.stdout).with_context(|| ran.stderr.clone())?,
+            took: ran.took,
+            memory: ran.peak_kb as f64 / 1024.0,
+            lists: after.lists - before.lists,
+            all_lists: after.all_lists - before.all_lists,
+            forwards: after.forwards - before.forwards,
+        })
+    }
+
+    fn add_row(&self, case: &'static str, what: String) {
+        let Self { memory, lists, all_lists, forwards, .. } = self;
+        let took = self.took.as_secs_f64();
+        row(
+            case,
+            what,
+            format!(
+                "{took:.1} s, {memory:.0} MB; {all_lists} lists, {lists} of them of pods, \
+                 {forwards} port-forwards"
+            ),
+        );
+    }
+}
+
+/// The cost of `lint --cluster` for the pods of `status`, whose gates are all asked, and that of
+/// `assess --cluster`, which asks none.
 pub(super) async fn measure(cluster: &Cluster, case: &'static str, pods: usize) -> Outcome {
-    let before = Requests::of(cluster).await?;
-    let arguments = ["lint", "--cluster", "-n", pods::NAMESPACE, "-o", "json"];
-    let ran = status::run(cluster, &arguments).await?;
-    let after = Requests::of(cluster).await?;
-    ensure_eq!(ran.code, Some(1), "the hooks are not the rendered ones: {}", ran.stderr);
-    let said: Value = serde_json::from_str(&ran.stdout)?;
-    ensure_eq!(said["objects"], json!(pods / 100), "one object for 100 pods: {}", ran.stderr);
-    row(
-        case,
-        format!("`lint --cluster` of {pods} pods, and their gates, 64 at a time"),
-        format!(
-            "{:.1} s, {:.0} MB; {} lists of pods, {} statistics, {} port-forwards",
-            ran.took.as_secs_f64(),
-            ran.peak_kb as f64 / 1024.0,
-            after.lists - before.lists,
-            after.proxied - before.proxied,
-            after.forwards - before.forwards
-        ),
-    );
+    let lint = Cost::of(cluster, "lint", 1).await?; // the hooks are not the rendered ones
+    ensure_eq!(lint.said["objects"], json!(pods / 100), "one object for 100 pods");
+    lint.add_row(case, format!("`lint --cluster` of {pods} pods, and their gates, 64 at a time"));
+    let assess = Cost::of(cluster, "assess", 0).await?;
+    assess.add_row(case, format!("`assess --cluster` of {pods} pods"));
+    let rows = assess.said["workloads"].as_array().context("workloads")?.len();
+    // A set whose newest pod is one without a proxy counts as without one.
+    let without = assess.said["without_proxy"].as_u64().context("without_proxy")?;
+    ensure_eq!(rows as u64 + without, pods as u64 / 100, "one row for 100 pods");
+    ensure_eq!(assess.forwards, 0, "it asks no gate");
+    ensure!(assess.all_lists <= lint.all_lists, "more lists than `lint`");
+    ensure!(assess.took <= lint.took, "{:?}, and `lint` {:?}", assess.took, lint.took);
+    let most = lint.memory * NOISE;
+    ensure!(assess.memory <= most, "{} MB, and `lint` {} MB", assess.memory, lint.memory);
     Ok(())
 }
 

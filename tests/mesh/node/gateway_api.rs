@@ -83,7 +83,7 @@ fn lane(what: &'static str, gateway: &'static str) -> Lane {
 }
 
 /// A Gateway, whose pods have the label of a [`Workload`], and its route.
-fn objects(namespace: &str, gateway: &str, host: &str, service: &str) -> [Value; 2] {
+pub(super) fn objects(namespace: &str, gateway: &str, host: &str, service: &str) -> [Value; 2] {
     let listener = json!({ "name": "http", "port": GATEWAY, "protocol": "HTTP" });
     let own = json!({
         "apiVersion": API, "kind": "Gateway",

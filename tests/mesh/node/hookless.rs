@@ -3,7 +3,9 @@
 //! enough for one machine.
 
 use super::lane::{Lane, Meanwhile, long_grace, side_by_side, task};
-use super::workload::{AGENT, Proxy, Workload, by_envoy, routes, sidecars, tcp_route, with_tcp};
+use super::workload::{
+    AGENT, Proxy, TCP, Workload, by_envoy, routes, sidecars, tcp_route, with_tcp,
+};
 use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
@@ -57,7 +59,7 @@ fn lanes(front: SocketAddr) -> [Lane; 5] {
     (classic.idle_connection, classic.through) = (false, Some((front, "app.test")));
     let mut tcp = lane("a TCP connection through a gateway", "tcp");
     tcp.workload.more = with_tcp();
-    (tcp.idle_connection, tcp.over_tcp) = (false, true);
+    (tcp.idle_connection, tcp.port) = (false, Some(TCP));
     let mut reload = lane("a gateway whose module is configured anew in the drain", "reload");
     reload.meanwhile = Meanwhile::Reload;
     [long, envoy, classic, tcp, reload]

@@ -19,6 +19,8 @@ use kit::user;
 pub(crate) const IMAGE: &str = "laststream.test/mesh:1";
 /// The same files; the entry point keeps the namespaces of a pod.
 pub(crate) const PAUSE: &str = "laststream.test/pause:1";
+/// The same files under the name of an image of Envoy.
+pub(crate) const ENVOY: &str = "laststream.test/envoy:1";
 /// The path of this program in the image.
 pub(crate) const APP: &str = "/usr/local/bin/app";
 /// The path of `laststream` in the image.
@@ -43,8 +45,11 @@ pub(crate) fn write(folder: &Path) -> Outcome<PathBuf> {
     let layer = json!({
         "mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": layer_digest, "size": size,
     });
-    let entries =
-        [(IMAGE, vec!["/usr/local/bin/pilot-agent"]), (PAUSE, vec![APP, inside::ROLE, "pause"])];
+    let entries = [
+        (IMAGE, vec!["/usr/local/bin/pilot-agent"]),
+        (PAUSE, vec![APP, inside::ROLE, "pause"]),
+        (ENVOY, vec!["/usr/local/bin/envoy"]),
+    ];
     let manifests: Vec<Value> = entries
         .iter()
         .map(|(name, entry)| manifest(&blobs, name, entry, &layer))

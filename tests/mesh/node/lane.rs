@@ -38,8 +38,8 @@ pub(crate) struct Lane {
     pub(crate) request: Duration,
     /// Whether a second connection stays open without further requests.
     pub(crate) idle_connection: bool,
-    /// The request goes through the gateway's listener for TCP.
-    pub(crate) over_tcp: bool,
+    /// The pod's port to which the request goes, in place of a gateway's usual one.
+    pub(crate) port: Option<u16>,
     /// The request goes through another pod: the address of a gateway, and the host by which it
     /// routes to this pod.
     pub(crate) through: Option<(SocketAddr, &'static str)>,
@@ -63,6 +63,8 @@ pub(crate) enum Meanwhile {
 /// The observations. Times count from the deletion.
 pub(crate) struct Seen {
     pub(crate) what: &'static str,
+    pub(crate) pod: String,
+    pub(crate) deleted: Instant,
     /// The status of the response, or the error.
     pub(crate) answer: Result<u16, String>,
     pub(crate) answered: Duration,
@@ -125,9 +127,7 @@ impl Lane {
     /// The address and host of the request, once a request there is answered.
     async fn way(&self, pod: &Pod) -> Outcome<(SocketAddr, &'static str)> {
         let mut own = pod.listener();
-        if self.over_tcp {
-            own.set_port(workload::TCP);
-        }
+        own.set_port(self.port.unwrap_or(own.port()));
         let way = self.through.unwrap_or((own, "kept.test"));
         let request = Request::get("/").host(way.1);
         let look = async || h1::once(way.0, &request).await?.expect(200).map(drop);
@@ -185,6 +185,8 @@ impl Lane {
         let proxy = if self.workload.proxy == Proxy::None { "envoy" } else { "istio-proxy" };
         Ok(Seen {
             what: self.what,
+            pod: pod.name,
+            deleted,
             answer,
             answered: at.saturating_duration_since(deleted),
             gone: gone - deleted,

@@ -1,6 +1,9 @@
 //! The level with a real kubelet: pods with Istio's agent and Envoy, stopped as Kubernetes stops
 //! them. It needs root.
 
+mod ambient;
+mod assess;
+mod bare;
 mod changes;
 mod closed;
 mod cpu_limit;
@@ -49,6 +52,7 @@ pub(crate) const LEVEL: Level = Level {
         "pilot-agent",
         "istioctl",
         "envoy_bootstrap.json",
+        "envoy-gateway",
     ],
     at_a_time: Some(16), // the cases wait most of the time
     cases,
@@ -58,6 +62,8 @@ pub(crate) const LEVEL: Level = Level {
 /// for the others.
 fn cases() -> Vec<Case> {
     vec![
+        case!("a1_assess_predicts_the_end", assess::case),
+        case!("a2_ambient_apps_with_a_stop_hook", ambient::case),
         case!("e3_streams_that_a_change_cuts", changes::case),
         case!("f1_commands_for_many_pods", fleet::case),
         case!("f4_statistics_that_the_agent_keeps", closed::case),

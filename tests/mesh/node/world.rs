@@ -156,8 +156,11 @@ impl World {
 }
 
 async fn control_plane() -> Outcome<(Cluster, Istio)> {
-    let flags =
-        ["--kubelet-preferred-address-types=InternalIP", "--feature-gates=ImageVolume=true"];
+    let flags = [
+        "--kubelet-preferred-address-types=InternalIP",
+        "--feature-gates=ImageVolume=true,MutatingAdmissionPolicy=true",
+        "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
+    ];
     let cluster = Cluster::start(&Settings {
         controllers: true,
         service_accounts: true,

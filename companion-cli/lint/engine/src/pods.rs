@@ -14,13 +14,13 @@ pub const PROXIES: [&str; 2] = ["istio-proxy", "envoy"];
 pub const CONTAINERS: &str = "containers[]|initContainers[]";
 /// The values of Istio's gateway chart, from its values.schema.json of versions 1.27 to 1.31.
 const GATEWAY_CHART: &str = "_internal_defaults_do_not_set additionalContainers affinity \
-    annotations autoscaling compatibilityVersion containerSecurityContext defaultRevision \
-    defaults env envVarFrom global imagePullPolicy imagePullSecrets initContainers kind labels \
-    lifecycle minReadySeconds name networkGateway nodeSelector pilot platform podAnnotations \
-    podDisruptionBudget podLabels priorityClassName profile rbac readinessProbe replicaCount \
-    resources revision runAsRoot securityContext service serviceAccount strategy \
-    terminationGracePeriodSeconds tolerations topologySpreadConstraints unprivilegedPort \
-    volumeMounts volumes";
+    annotations autoscaling compatibilityVersion containerSecurityContext defaultRevision defaults \
+    dnsConfig dnsPolicy env envVarFrom global imagePullPolicy imagePullSecrets \
+    initContainers kind labels lifecycle minReadySeconds name networkGateway networkGatewayPorts \
+    nodeSelector pilot platform podAnnotations podDisruptionBudget podLabels priorityClassName \
+    profile rbac readinessProbe replicaCount resources revision runAsRoot securityContext service \
+    serviceAccount strategy terminationGracePeriodSeconds tolerations topologySpreadConstraints \
+    unprivilegedPort volumeMounts volumes";
 /// The kind of an overlay.
 const OVERLAY: &str = "ConfigMap";
 

@@ -22,5 +22,13 @@ pub(super) fn rows(inputs: &Inputs) -> Vec<Row> {
         let workload = Workload { kind: "Envoy".to_owned(), ..row.workload };
         Row { workload, grace: None, ..row }
     };
-    files.filter(|root| Object::new(*root).is_none()).map(row_of).collect()
+    let files = files.filter(|root| Object::new(*root).is_none() && !is_made(*root));
+    files.map(row_of).collect()
+}
+
+/// Whether Istio's agent or Envoy Gateway has made the bootstrap, and ends its Envoy.
+fn is_made(root: Node<'_>) -> bool {
+    let is_of_istio = root.text_of("node.id").is_some_and(|id| id.contains('~'));
+    let mut names = root.all("static_resources.listeners[].name").filter_map(Node::text);
+    is_of_istio || names.any(|name| name.starts_with("envoy-gateway"))
 }

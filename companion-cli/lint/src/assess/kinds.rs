@@ -36,8 +36,10 @@ pub(super) fn kind_of<'g>(mesh: &Mesh<'g>, parts: &[Pod<'g>]) -> Option<(Kind, &
         let is_here = is_here && !is_without_envoy(parts);
         (is_here || is_injected == Some(true)).then(|| istio_kind(mesh, parts))
     };
+    // A command in place of the agent's: SIGTERM reaches Envoy.
+    let has_agent = !proxy_container(parts).is_some_and(runs_envoy);
     of_istio()
-        .map(|kind| (kind, PROXIES[0]))
+        .map(|kind| (if has_agent { kind } else { Kind::PlainEnvoy }, PROXIES[0]))
         .or_else(|| plain_envoy(parts))
         .or_else(|| is_ambient(mesh, parts).then_some((Kind::AmbientApp, "")))
 }
@@ -48,7 +50,12 @@ fn proxy_container<'g>(parts: &[Pod<'g>]) -> Option<Node<'g>> {
 
 /// Whether the container has the arguments that Istio's templates give it.
 fn is_rendered(proxy: Node<'_>) -> bool {
-    proxy.list("args").next().is_some()
+    proxy.list("args").next().and_then(Node::text) == Some("proxy")
+}
+
+fn runs_envoy(proxy: Node<'_>) -> bool {
+    let first = proxy.list("command").next().and_then(Node::text).unwrap_or_default();
+    first.rsplit('/').next() == Some("envoy")
 }
 
 fn istio_kind(mesh: &Mesh<'_>, parts: &[Pod<'_>]) -> Kind {
@@ -108,8 +115,13 @@ fn is_injected(mesh: &Mesh<'_>, parts: &[Pod<'_>]) -> Option<bool> {
     (has_sign || by_revision || by_namespace).then_some(true)
 }
 
-/// Whether the pod names templates of which none is Istio's with an Envoy, such as `grpc-agent`.
+/// Whether the pod names templates of which none is Istio's with an Envoy, such as `grpc-agent`, or
+/// is ztunnel, whose container has the name of the proxy's.
 fn is_without_envoy(parts: &[Pod<'_>]) -> bool {
+    let mut arguments = proxy_container(parts).into_iter().flat_map(|proxy| proxy.list("args"));
+    if arguments.any(|argument| argument.text() == Some("ztunnel")) {
+        return true;
+    }
     let mut templates = parts.iter().filter_map(|pod| pod.annotation(TEMPLATES)?.text());
     templates.any(|names| !["sidecar", "gateway"].iter().any(|name| names.contains(name)))
 }

@@ -196,8 +196,53 @@ fn what_was_injected_has_only_what_is_there() {
             APP,
             "Deployment b/a; sidecar; 30 s; ≥ 5 s; it depends",
         ),
+        ("", "containers: [{name: istio-proxy, image: z, args: [proxy, ztunnel]}]", ""),
+        (
+            GATEWAY,
+            "containers: [{name: istio-proxy, image: auto, command: [envoy], args: [-c, a.yaml]}]",
+            "Deployment b/a; Envoy without a mesh; 30 s; 0 s; yes",
+        ),
+        (
+            "annotations: {ambient.istio.io/redirection: enabled}",
+            "containers: [{name: app, image: a, lifecycle: {preStop: {sleep: {seconds: 5}}}}]",
+            "Deployment b/a; ambient app, no proxy; 30 s; ≥ 5 s; no",
+        ),
     ] {
         assert_eq!(shown(&deployment(metadata, spec), None), expected, "{metadata} {spec}");
+    }
+}
+
+/// Files that others make, and whose Envoys these others end.
+#[test]
+fn a_bootstrap_of_an_agent_and_values_of_other_charts_have_no_row() {
+    for text in [
+        "admin: {}\nnode: {id: sidecar~10.0.0.1~a~b}\nstatic_resources: {listeners: []}\n",
+        "admin: {}\nstatic_resources: {listeners: [{name: envoy-gateway-proxy-stats}]}\n",
+        "_internal_defaults_do_not_set: {image: ztunnel, terminationGracePeriodSeconds: 30}\n",
+    ] {
+        assert_eq!(shown(text, None), "", "{text}");
+    }
+    let own = "_internal_defaults_do_not_set: {terminationGracePeriodSeconds: 30}\n";
+    assert!(shown(own, None).starts_with("values of istio/gateway"));
+}
+
+/// Of Envoy Gateway, with a grace period of the user's.
+#[test]
+fn the_hook_of_the_shutdown_manager_has_the_drain_time() {
+    let shut = "{name: envoy, lifecycle: {preStop: {httpGet: {path: /shutdown/ready}}}}";
+    let pod = |words: &str| {
+        let manager = format!(
+            "{{name: shutdown-manager, lifecycle: {{preStop: {{exec: {{command: [envoy-gateway, \
+             envoy, shutdown{words}]}}}}}}}}"
+        );
+        let spec = format!("terminationGracePeriodSeconds: 90, containers: [{shut}, {manager}]");
+        deployment("labels: {gateway.envoyproxy.io/owning-gateway-name: g}", &spec)
+    };
+    for (words, expected) in [
+        ("", "Deployment b/a; Envoy Gateway; 90 s; 60 s; for long streams only"),
+        (", --drain-timeout=20s", "Deployment b/a; Envoy Gateway; 90 s; 20 s; yes"),
+    ] {
+        assert_eq!(shown(&pod(words), None), expected, "{words}");
     }
 }
 

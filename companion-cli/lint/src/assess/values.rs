@@ -16,9 +16,10 @@ use manifest_lint::pods::is_gateway_chart_key;
 
 /// The chart's name.
 const CHART: &str = "gateway";
+/// Under this key Istio's charts have the defaults of their values.
+const DEFAULTS: &str = "_internal_defaults_do_not_set";
 /// Values that other charts do not have.
-const OWN: [&str; 4] =
-    ["networkGateway", "_internal_defaults_do_not_set", "unprivilegedPort", "runAsRoot"];
+const OWN: [&str; 4] = ["networkGateway", DEFAULTS, "unprivilegedPort", "runAsRoot"];
 
 /// The most files of values that are taken together.
 const MOST: usize = 8;
@@ -84,9 +85,10 @@ fn row_of<'g>(inputs: &'g Inputs, mesh: &Mesh<'g>, place: Node<'g>, values: &[No
 
 /// Whether a document may be a file of values of the chart: all of its keys are the chart's.
 fn may_be_of_chart(root: Node<'_>) -> bool {
+    let defaults = root.get(DEFAULTS).into_iter().flat_map(Node::entries);
     root.carrier().is_none()
         && Object::new(root).is_none()
-        && root.entries().all(|(key, _)| is_gateway_chart_key(key))
+        && root.entries().chain(defaults).all(|(key, _)| is_gateway_chart_key(key))
 }
 
 /// Whether one of the values shows that the chart is Istio's.

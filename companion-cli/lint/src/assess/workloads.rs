@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use laststream_assess::{Hook, Job, Kind, Manager, Proxy, Row, Stop, Workload as Name};
+use laststream_assess::{Hook as Taken, Job, Kind, Manager, Proxy, Row, Stop, Workload as Name};
+use laststream_base::time_span::milliseconds;
 
 use super::kinds::kind_of;
 use super::mesh::Mesh;
@@ -10,7 +11,7 @@ use super::settings::Settings;
 use crate::live::{ClusterObject, Live, Workload};
 use manifest_lint::inputs::Inputs;
 use manifest_lint::node::Node;
-use manifest_lint::pods::{Pod, metadata_patches, pods};
+use manifest_lint::pods::{Hook, Pod, metadata_patches, pods};
 use manifest_lint::split_pods::SplitPods;
 
 /// The rows, and the number of workloads without a proxy in each namespace.
@@ -37,7 +38,12 @@ pub(super) fn rows<'g>(
         let mut settings = Settings::of_pod(mesh, &parts, container);
         settings.is_whole = parts.iter().any(|part| is_whole(*part));
         settings.job = job(pod);
-        let proxy = with_manager(settings.proxy(kind, mesh), &settings);
+        if kind == Kind::AmbientApp {
+            let mut hooks =
+                parts.iter().flat_map(|it| it.spec.all("containers[].lifecycle.preStop"));
+            settings.hook = hooks.next();
+        }
+        let proxy = with_manager(settings.proxy(kind, mesh), &settings, &parts);
         let running = inputs.source(pod.template.tree).and_then(|it| live.get(it.object.as_ref()?));
         rows.push(row(inputs, pod.object.node, proxy, running.copied()));
     }
@@ -50,25 +56,28 @@ fn is_whole(pod: Pod<'_>) -> bool {
     pod.is_whole() || pod.is_job() && pod.spec.get("restartPolicy").is_some()
 }
 
-/// A pod that Envoy Gateway has made has its drain time in its container's arguments, and the hook
-/// that asks the shutdown manager.
-fn with_manager(proxy: Proxy, settings: &Settings<'_>) -> Proxy {
+/// A pod that Envoy Gateway has made has its drain time in the stop hook of its shutdown manager,
+/// and in Envoy's container the hook that asks the manager.
+fn with_manager(proxy: Proxy, settings: &Settings<'_>, parts: &[Pod<'_>]) -> Proxy {
     if proxy.kind != Kind::EnvoyGateway {
         return proxy;
     }
     let asks_manager = settings.hook.is_some_and(|hook| {
         hook.text_of("httpGet.path").is_some_and(|path| path.starts_with("/shutdown"))
     });
-    // Envoy Gateway gives its pods the drain timeout and 5 minutes more as grace period.
-    let timeout = proxy.grace.and_then(|grace| grace.checked_sub(300));
-    let manager = match timeout {
-        Some(seconds) => {
-            let timeout = Some(seconds.saturating_mul(1000));
-            Manager { timeout, is_assumed: false, ..Manager::default() }
+    let mut containers = parts.iter().flat_map(|part| part.spec.list("containers"));
+    let manager = containers.find(|it| it.text_of("name") == Some("shutdown-manager"));
+    let hook = manager.and_then(|manager| manager.fields("lifecycle.preStop"));
+    let usual = Manager::default();
+    let manager = hook.map_or(usual, |node| {
+        let time = |name| Hook { node }.option(name).map(milliseconds);
+        Manager {
+            timeout: time("--drain-timeout").unwrap_or(usual.timeout),
+            least: time("--min-drain-duration").flatten().unwrap_or(usual.least),
+            is_assumed: false,
         }
-        None => Manager::default(),
-    };
-    Proxy { manager, hook: if asks_manager { Hook::None } else { proxy.hook }, ..proxy }
+    });
+    Proxy { manager, hook: if asks_manager { Taken::None } else { proxy.hook }, ..proxy }
 }
 
 /// How the proxy of a Job ends, by the words of the Job's own containers.
