@@ -160,7 +160,7 @@ pub(super) async fn ends_after_all_answers(
     bench: &mut Bench,
     clients: Vec<JoinHandle<usize>>,
 ) -> Outcome {
-    let status = bench.envoy.exited(SOON * 2).await?;
+    let status = bench.envoy.exited(PATIENCE).await?;
     ensure!(status.success(), "{status}: {}", bench.envoy.tail());
     let mut answered = 0;
     for client in clients {
