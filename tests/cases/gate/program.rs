@@ -215,9 +215,13 @@ async fn a_short_quiet_period_is_refused(lab: &Lab) -> Outcome {
     let mut program = Process::capture(command.arg("--config").arg(file))?;
     let status = program.wait(SOON).await?;
     ensure_eq!(status.code(), Some(2), "exit code");
-    let log = program.stderr();
-    ensure!(log.contains("set `quiet_ms` to 900 or more"), "{log}");
-    Ok(())
+    // Its last words are read a moment after its end.
+    let look = async || {
+        let log = program.stderr();
+        ensure!(log.contains("set `quiet_ms` to 900 or more"), "{log}");
+        Ok(())
+    };
+    wait_for(SOON, "the refusal", look).await
 }
 
 async fn the_admin_interface_is_a_socket(lab: &Lab) -> Outcome {
