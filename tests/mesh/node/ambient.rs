@@ -17,7 +17,7 @@ const DELAY: u64 = 5;
 const OWN: u64 = 2;
 
 pub(crate) async fn case() -> Outcome {
-    let (world, _turn) = World::shared().await?;
+    let (world, _turn) = World::alone().await?;
     world.cluster.namespace(NAMESPACE).await?;
     let label = ["label", "namespace", NAMESPACE, "istio.io/dataplane-mode=ambient"];
     world.cluster.run(&label).await?;

@@ -34,7 +34,7 @@ struct Subject {
 }
 
 pub(crate) async fn case() -> Outcome {
-    let (world, _turn) = World::shared().await?;
+    let (world, _turn) = World::alone().await?;
     prepare(world).await?;
     let subjects = subjects()?;
     for subject in &subjects {

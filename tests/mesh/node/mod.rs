@@ -54,7 +54,7 @@ pub(crate) const LEVEL: Level = Level {
         "envoy_bootstrap.json",
         "envoy-gateway",
     ],
-    at_a_time: Some(16), // the cases wait most of the time
+    at_a_time: Some(19), // the cases wait most of the time
     cases,
 };
 
