@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::assess::{captured, rows};
 use super::lane::{Task, side_by_side};
 use super::workload::{self, SIDECAR, Workload};
-use super::world::World;
+use super::world::{TURN, World};
 use crate::seen::row;
 use kit::h1;
 use kit::prelude::*;
@@ -17,6 +17,7 @@ const DELAY: u64 = 5;
 const OWN: u64 = 2;
 
 pub(crate) async fn case() -> Outcome {
+    tokio::time::sleep(2 * TURN).await;
     let (world, _turn) = World::alone().await?;
     world.cluster.namespace(NAMESPACE).await?;
     let label = ["label", "namespace", NAMESPACE, "istio.io/dataplane-mode=ambient"];

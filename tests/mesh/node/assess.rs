@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use super::lane::{Lane, OUTLASTS_ALL, Seen, Task, side_by_side};
 use super::workload::{Proxy, SIDECAR, Workload, routes, sidecars};
-use super::world::World;
+use super::world::{TURN, World};
 use super::{bare, gateway_api};
 use crate::seen::row;
 use kit::prelude::*;
@@ -34,6 +34,7 @@ struct Subject {
 }
 
 pub(crate) async fn case() -> Outcome {
+    tokio::time::sleep(2 * TURN).await;
     let (world, _turn) = World::alone().await?;
     prepare(world).await?;
     let subjects = subjects()?;

@@ -5,15 +5,12 @@ use super::image::LASTSTREAM;
 use super::lane::{DEADLINE, Lane, Meanwhile, OUTLASTS_ALL, Seen, long_grace, side_by_side, task};
 use super::plain;
 use super::workload::{Workload, routes};
-use super::world::World;
+use super::world::{TURN, World};
 use crate::seen::row;
 use kit::prelude::*;
 
 const NAMESPACE: &str = "hooks";
 const REQUEST: Duration = Duration::from_secs(10);
-
-/// The others that run alone take their turns first, so that fewer pods are still ending.
-const TURN: Duration = Duration::from_secs(1);
 
 /// The deadline of the lane `early`, and what an undrained agent takes after it.
 const EARLY: Duration = Duration::from_secs(5 + 5);

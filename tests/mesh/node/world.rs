@@ -39,6 +39,10 @@ pub(crate) struct World {
     _registry: Registry,
 }
 
+/// A case that first sleeps for this time takes its turn after the others that run alone: fewer
+/// pods are still ending then, and its own are in nobody's way.
+pub(super) const TURN: Duration = Duration::from_secs(1);
+
 impl World {
     /// The world, which the first case starts. It ends with the process.
     async fn get() -> Outcome<&'static Self> {
