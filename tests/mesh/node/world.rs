@@ -40,7 +40,7 @@ pub(crate) struct World {
 }
 
 /// A case that first sleeps for this time takes its turn after the others that run alone: fewer
-/// pods are still ending then, and its own are in nobody's way.
+/// pods are still ending then, and those that it leaves behind disturb none of them.
 pub(super) const TURN: Duration = Duration::from_secs(1);
 
 impl World {

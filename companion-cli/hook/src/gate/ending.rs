@@ -12,6 +12,7 @@ use crate::exec::{Child, Reaper, code_of};
 const PATIENCE: Millis = Millis(5_000);
 /// How long no program must listen at Envoy's address until a drain is over that a signal began.
 const GONE_AFTER: Millis = Millis(1_000);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Serving,
