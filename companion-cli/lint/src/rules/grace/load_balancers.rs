@@ -20,13 +20,13 @@ pub(super) fn load_balancer_beyond_gate<'g>(inputs: &'g Inputs, findings: &mut F
     for service in of_kind(inputs, "Service") {
         let Some(annotations) = service.node.fields("metadata.annotations") else { continue };
         let of_service = gated.iter().filter(|(_, _, pod)| selects(service, *pod));
-        let Some((_, gate, _)) = of_service.max_by_key(|(_, gate, _)| gate.deadline_ms) else {
-            continue;
-        };
-        if let Some(place) = network_balancer(annotations) {
+        let gates: Vec<&Gate> = of_service.map(|(_, gate, _)| gate).collect();
+        let first = gates.iter().min_by_key(|gate| gate.begin.delay_ms);
+        if let Some((gate, place)) = first.zip(network_balancer(annotations)) {
             too_early(gate, place, findings);
         }
-        if let Some(attributes) = annotations.get(ATTRIBUTES) {
+        let longest = gates.iter().max_by_key(|gate| gate.deadline_ms);
+        if let Some((gate, attributes)) = longest.zip(annotations.get(ATTRIBUTES)) {
             cut_before(gate, attributes, findings);
         }
     }
