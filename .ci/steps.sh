@@ -149,5 +149,5 @@ fuzz() {
 
 # A real mesh: Kubernetes, Istio and, as root, a kubelet. The first run compiles them, which takes minutes.
 mesh() {
-    counted in_clone cargo mesh
+    counted in_clone cargo test --test mesh --features mesh --
 }

@@ -95,7 +95,11 @@ impl CommandOutput {
     #[track_caller]
     pub fn expect(self, code: i32) -> Outcome<Self> {
         let caller = Location::caller();
-        ensure!(self.code == Some(code), "{caller}: expected the exit code {code}, not {self:#?}");
+        let said = self.stderr.lines().last().unwrap_or("nothing");
+        ensure!(
+            self.code == Some(code),
+            "{caller}: expected the exit code {code}, but the last words are `{said}`: {self:#?}"
+        );
         Ok(self)
     }
 
