@@ -13,16 +13,12 @@ make_release() {
     rm -r "$work"
 }
 
-# Compiles the static programs for both machines. Zig compiles the C parts of the cryptography, because it is one file for all targets and has its own
-# headers; Rust's own linker links. Neither paths of this machine nor settings of the user get into the programs.
+# Compiles the static programs for both machines. Rust's own linker links. Neither paths of this machine nor settings of the user get into the programs.
 compile_static() (
-    zig=$(tests/tools/program zig)
     unset "${!CARGO_PROFILE_@}" "${!CFLAGS@}" "${!CC@}" "${!AR@}" RUSTFLAGS
-    export CRATE_CC_NO_DEFAULTS=1 # zig does not know Rust's names of targets
     export CFLAGS='-O3 -fPIC -ffunction-sections -fdata-sections -fno-sanitize=undefined'
-    export ZIG_GLOBAL_CACHE_DIR=$CARGO_TARGET_DIR/zig ZIG_LOCAL_CACHE_DIR=$CARGO_TARGET_DIR/zig
     for machine in x86_64 aarch64; do
-        export "CC_${machine}_unknown_linux_musl=$zig cc -target $machine-linux-musl" "AR_${machine}_unknown_linux_musl=$zig ar"
+        compile_c_with_zig "${machine}_unknown_linux_musl" "$machine-linux-musl"
     done
     mapfile -t flags < <(static_flags)
     CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\037' && printf '%s' "${flags[*]}")
@@ -31,6 +27,15 @@ compile_static() (
     cargo build --release --package laststream --locked "${targets[@]}"
     cargo build --profile hook --package laststream-hook --locked "${targets[@]}"
 )
+
+# compile_c_with_zig TARGET ZIGS_TARGET: for build scripts of the C parts of the cryptography. Zig is one file for all targets and has their headers.
+compile_c_with_zig() {
+    local zig
+    zig=$(tests/tools/program zig)
+    export CRATE_CC_NO_DEFAULTS=1 # zig does not know Rust's names of targets
+    export ZIG_GLOBAL_CACHE_DIR=$CARGO_TARGET_DIR/zig ZIG_LOCAL_CACHE_DIR=$CARGO_TARGET_DIR/zig
+    export "CC_$1=$zig cc -target $2" "AR_$1=$zig ar"
+}
 
 # Prints the compiler's flags, one to a line. If two prefixes match, the compiler uses the later one.
 static_flags() {

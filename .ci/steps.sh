@@ -112,6 +112,14 @@ oldest_supported_rust() {
     cargo "+$version" check --package laststream-filter --lib --locked --target wasm32-unknown-unknown
 }
 
+# The program for macOS is compiled, and not run. No module is needed inside it.
+macos() (
+    need_pip
+    rustup target add aarch64-apple-darwin
+    compile_c_with_zig aarch64_apple_darwin aarch64-macos
+    SKIP_WASM_BUILD=1 cargo check --package laststream --package laststream-hook --locked --target aarch64-apple-darwin
+)
+
 build_script() {
     tests/tools/build-script
 }
