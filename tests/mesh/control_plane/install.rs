@@ -170,9 +170,9 @@ fn block(stage: &Stage, file: &str, heading: &str, kind: &str) -> Outcome<String
     Ok(block.replace("registry.example.com", &registry).replace(" \\\n", " "))
 }
 
-/// Runs commands as a shell would; `cargo install` is skipped, because the program already exists.
+/// Runs commands as a shell would.
 async fn run(stage: &Stage, commands: &str) -> Outcome {
-    for line in commands.lines().filter(|line| !line.starts_with("cargo install ")) {
+    for line in commands.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let said: CommandOutput = match words.split_first() {
             Some((&"laststream", arguments)) => stage.laststream(arguments, "")?,
