@@ -1,5 +1,6 @@
 //! The documents agree with the code: tables are made from the types, and examples are parsed.
 
+mod address;
 mod cost;
 mod fields;
 mod links;
@@ -30,6 +31,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     };
     vec![
         trial("tables_are_made_from_the_code", tables_are_made_from_the_code),
+        trial("address_is_made_from_the_manifest", address::is_made_from_the_manifest),
         trial("openapi_is_made_from_the_code", openapi::is_made_from_the_code),
         trial("openapi_is_whole", openapi::is_whole),
         trial("schema_and_module_take_the_same_numbers", numbers::schema_and_module_take_the_same),
@@ -116,7 +118,7 @@ const LONGEST: [(&str, usize); 4] = [
 const LONGEST_INSTALLATION: usize = 800;
 
 fn pages_are_short() -> Outcome {
-    let files = links::files()?;
+    let files = links::files(&["md"])?;
     let pages = files.iter().filter(|file| file.starts_with("docs/install/"));
     let pages: Vec<_> = pages.map(|file| (file.as_str(), LONGEST_INSTALLATION)).collect();
     ensure!(pages.len() >= 7, "few pages in docs/install: {pages:?}");
@@ -164,7 +166,7 @@ fn is_for_users(file: &str) -> bool {
 /// Every block of JSON in the documents is a configuration.
 fn configurations_are_taken_by_the_module() -> Outcome {
     let mut blocks = 0;
-    for file in links::files()?.iter().filter(|file| is_for_users(file)) {
+    for file in links::files(&["md"])?.iter().filter(|file| is_for_users(file)) {
         for json in blocks_of(&read(file)?, "json") {
             config::parse(json.as_bytes()).with_context(|| format!("{file}: {json}"))?;
             blocks += 1;
@@ -178,7 +180,7 @@ fn configurations_are_taken_by_the_module() -> Outcome {
 /// here-documents that shell commands write to policy.yaml.
 fn policies_are_taken_by_render() -> Outcome {
     let mut policies = 0;
-    for file in links::files()?.iter().filter(|file| is_for_users(file)) {
+    for file in links::files(&["md"])?.iter().filter(|file| is_for_users(file)) {
         let text = read(file)?;
         let shown = blocks_of(&text, "yaml")
             .into_iter()

@@ -17,7 +17,7 @@ pub(super) struct Document {
 
 pub(super) fn lead_somewhere() -> Outcome {
     let mut documents = BTreeMap::new();
-    for file in files()? {
+    for file in files(&["md"])? {
         let text = read(&file)?;
         documents.insert(file, Document::of(&text));
     }
@@ -35,21 +35,21 @@ pub(super) fn lead_somewhere() -> Outcome {
     Ok(())
 }
 
-/// Every Markdown file of the repository, by its path in it.
-pub(super) fn files() -> Outcome<Vec<String>> {
+/// Every file of the repository with one of these extensions, by its path in it.
+pub(super) fn files(extensions: &[&str]) -> Outcome<Vec<String>> {
     let mut found = Vec::new();
-    collect(&root(), &mut found)?;
+    collect(&root(), extensions, &mut found)?;
     found.sort();
     Ok(found)
 }
 
-fn collect(folder: &Path, found: &mut Vec<String>) -> Outcome {
+fn collect(folder: &Path, extensions: &[&str], found: &mut Vec<String>) -> Outcome {
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let entry = entry.context("a folder")?;
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
         if path.is_dir() && name != "target" && !name.starts_with('.') {
-            collect(&path, found)?;
-        } else if name.ends_with(".md") {
+            collect(&path, extensions, found)?;
+        } else if name.rsplit_once('.').is_some_and(|(_, end)| extensions.contains(&end)) {
             found.push(path.strip_prefix(root()).unwrap_or(&path).display().to_string());
         }
     }
