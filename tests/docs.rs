@@ -21,6 +21,7 @@ use laststream_policy::{Overrides, Policy};
 use libtest_mimic::Trial;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
+pub(crate) use self::address::ADDRESS;
 use crate::cases;
 use kit::completion;
 use kit::prelude::*;
@@ -204,6 +205,13 @@ fn policies_are_taken_by_render() -> Outcome {
 
 fn markdown_options() -> Options {
     Options::ENABLE_TABLES
+}
+
+/// The block of shell commands in a document that has these words.
+pub(crate) fn commands(file: &str, words: &str) -> Outcome<String> {
+    let blocks = blocks_of(&read(file)?, "sh");
+    let block = blocks.into_iter().find(|block| block.contains(words));
+    block.with_context(|| format!("{file} has no block with `{words}`"))
 }
 
 /// The blocks of code in one language.

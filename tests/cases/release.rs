@@ -6,15 +6,17 @@
 
 mod action;
 mod files;
+mod first_path;
 mod hook;
 mod images;
 mod plugin;
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use laststream_release::{Inputs, Platform, Program};
+use laststream_release::{Inputs, Platform, Program, VERSION};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -25,7 +27,15 @@ use kit::user::{self, write_script};
 use kit::{Context as _, Outcome, command};
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
-    [action::cases(), files::cases(), hook::cases(), images::cases(), plugin::cases()].concat()
+    [
+        action::cases(),
+        files::cases(),
+        first_path::cases(),
+        hook::cases(),
+        images::cases(),
+        plugin::cases(),
+    ]
+    .concat()
 }
 
 /// Names a folder with the files of a real release.
@@ -64,6 +74,13 @@ impl Release {
         let inputs = Inputs::read(inputs.path(), &sbom).map_err(kit::Error::msg)?;
         laststream_release::write(&inputs, folder.path()).map_err(kit::Error::msg)?;
         Ok(Self { folder: folder.path().to_owned(), _made: Some(folder) })
+    }
+
+    /// A folder with the release under its version, as on the web.
+    fn place(&self) -> Outcome<TempDir> {
+        let place = tempfile::tempdir()?;
+        symlink(fs::canonicalize(self.path())?, place.path().join(format!("v{VERSION}")))?;
+        Ok(place)
     }
 
     fn path(&self) -> &Path {

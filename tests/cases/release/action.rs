@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -125,8 +124,8 @@ struct Ended {
 
 impl Runner {
     fn new() -> Outcome<Self> {
-        let (release, releases) = (Release::get()?, tempfile::tempdir()?);
-        symlink(fs::canonicalize(release.path())?, releases.path().join(format!("v{VERSION}")))?;
+        let release = Release::get()?;
+        let releases = release.place()?;
         Ok(Self { release, releases, user: User::new()? })
     }
 
