@@ -20,6 +20,7 @@ pub(super) struct Configuration {
     /// What the gate reads.
     pub(super) text: String,
     pub(super) quiet_ms: u64,
+    pub(super) deadline_ms: u64,
     /// Whether the gate itself ends Envoy, or has it ended, behind the latch.
     pub(super) has_last_call: bool,
     pub(super) secret: Option<Secret>,
@@ -73,8 +74,8 @@ impl Configuration {
         wire.gate = Some(gate);
         let text = serde_json::to_string(&wire).context("the configuration cannot be written")?;
         config::parse(text.as_bytes()).context(format_args!("{place}"))?;
-        let Gate { quiet_ms, secret_key, finish, .. } = wire.gate.unwrap_or_default();
+        let Gate { quiet_ms, deadline_ms, secret_key, finish, .. } = wire.gate.unwrap_or_default();
         let has_last_call = finish != Finish::Nothing;
-        Ok(Self { text, quiet_ms, has_last_call, secret, secret_key })
+        Ok(Self { text, quiet_ms, deadline_ms, has_last_call, secret, secret_key })
     }
 }

@@ -5,10 +5,11 @@ use laststream_drain::state::{Millis, Moment};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::configuration::Configuration;
 use crate::Exit;
 use crate::exec::{Child, Reaper, code_of};
 
-/// How long the last call may take, and Envoy to end after it.
+/// How long Envoy may take to end, once it was told.
 const PATIENCE: Millis = Millis(5_000);
 /// How long no program must listen at Envoy's address until a drain is over that a signal began.
 const GONE_AFTER: Millis = Millis(1_000);
@@ -18,10 +19,13 @@ enum Stage {
     Serving,
     /// A signal has asked for the drain.
     Asked,
-    Draining,
-    /// The gate is open since then; whether its drain reached zero.
-    Open {
+    Draining {
         since: Moment,
+    },
+    /// The gate is open; whether its drain reached zero. Its last call waits for the proof that no
+    /// worker stands still behind the latch, until then.
+    Open {
+        until: Moment,
         is_drained: bool,
     },
     /// Envoy was told to end.
@@ -38,20 +42,27 @@ pub(super) struct Ending {
     reaper: Reaper,
     stage: Stage,
     has_last_call: bool,
+    deadline: Millis,
     /// Whether Envoy's runtime can be told to refuse requests; without that there is no last call.
     pub(super) has_latch: bool,
 }
 
 impl Ending {
-    pub(super) fn new(child: Option<Child>, has_last_call: bool) -> Self {
-        let (reaper, stage) = (Reaper::default(), Stage::Serving);
-        Self { child, reaper, stage, has_last_call, has_latch: false }
+    pub(super) fn new(child: Option<Child>, configuration: &Configuration) -> Self {
+        Self {
+            child,
+            reaper: Reaper::default(),
+            stage: Stage::Serving,
+            has_last_call: configuration.has_last_call,
+            deadline: Millis(configuration.deadline_ms),
+            has_latch: false,
+        }
     }
 
     pub(super) fn is_busy(&self) -> bool {
         matches!(
             self.stage,
-            Stage::Asked | Stage::Draining | Stage::Open { .. } | Stage::Told { .. }
+            Stage::Asked | Stage::Draining { .. } | Stage::Open { .. } | Stage::Told { .. }
         )
     }
 
@@ -87,16 +98,16 @@ impl Ending {
         let is_gone = absent_since.is_some_and(|since| now - since >= GONE_AFTER);
         match self.stage {
             Stage::Asked => {
-                self.stage = Stage::Draining;
+                self.stage = Stage::Draining { since: now };
                 return true;
             }
             // kubelet ends this program after the container of Envoy.
-            Stage::Draining if self.child.is_none() && is_gone => {
+            Stage::Draining { .. } if self.child.is_none() && is_gone => {
                 self.stage = Stage::Over(Exit::Fine);
             }
-            Stage::Open { since, is_drained } => {
+            Stage::Open { until, is_drained } => {
                 let awaits_last_call = is_drained && self.has_latch && self.has_last_call;
-                if !awaits_last_call || now - since >= PATIENCE {
+                if !awaits_last_call || now >= until {
                     self.end(now, is_drained);
                 }
             }
@@ -131,18 +142,64 @@ impl Ending {
         }
     }
 
+    /// The gate tries it again for a while.
+    pub(super) fn last_call_has_failed(&mut self, now: Moment) {
+        if let Stage::Open { until, .. } = &mut self.stage {
+            *until = (*until).min(now + PATIENCE);
+        }
+    }
+
     /// The gate's answer to the request that began the drain.
     pub(super) fn drain_was_answered(&mut self, status: u16, body: &str, now: Moment) {
-        if self.stage != Stage::Draining {
-            return;
-        }
+        let Stage::Draining { since } = self.stage else { return };
+        let until = (since + self.deadline).max(now + PATIENCE);
         let body: Value = serde_json::from_str(body).unwrap_or_default();
         let state = body.get("state").and_then(Value::as_str);
         self.stage = match (status, state) {
-            (200, Some(state)) => Stage::Open { since: now, is_drained: state == "drained" },
+            (200, Some(state)) => Stage::Open { until, is_drained: state == "drained" },
             // Envoy was started anew, and is to be drained as well.
             (_, Some("serving")) if body.get("holding").is_none() => Stage::Asked,
             _ => Stage::Serving,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An ending whose gate has opened at 1 s, after 100 ms of a drain with a deadline of 23 s.
+    fn opened(has_latch: bool) -> Ending {
+        let envoy = "127.0.0.1:9901".parse().unwrap();
+        let configuration = Configuration::read(None, None, &envoy, None, true).unwrap();
+        let mut ending = Ending::new(None, &configuration);
+        ending.has_latch = has_latch;
+        ending.signal(Signal::TERM);
+        assert!(ending.begins_drain(Moment(900), None));
+        ending.drain_was_answered(200, r#"{"state": "drained"}"#, Moment(1_000));
+        ending
+    }
+
+    fn has_ended(ending: &mut Ending, now: u64) -> bool {
+        ending.begins_drain(Moment(now), None);
+        ending.exit().is_some()
+    }
+
+    #[test]
+    fn behind_the_latch_the_last_call_is_waited_for_until_the_deadline() {
+        assert!(has_ended(&mut opened(false), 1_000), "nothing is waited for");
+        let mut ending = opened(true);
+        assert!(!has_ended(&mut ending, 20_000), "a worker stands still");
+        ending.last_call_has_passed(Moment(20_001));
+        assert!(has_ended(&mut ending, 20_001));
+        let mut ending = opened(true);
+        assert!(!has_ended(&mut ending, 23_899) && has_ended(&mut ending, 23_900));
+    }
+
+    #[test]
+    fn a_last_call_that_fails_is_tried_for_a_while() {
+        let mut ending = opened(true);
+        ending.last_call_has_failed(Moment(2_000));
+        assert!(!has_ended(&mut ending, 6_999) && has_ended(&mut ending, 7_000));
     }
 }

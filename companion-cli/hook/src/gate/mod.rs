@@ -105,7 +105,7 @@ pub fn run(command: &Gate, printer: &Printer) -> Ended {
     };
     let secret = configuration.secret_in_state();
     let native = Native::new(printer, command.envoy.clone(), secret, sender.clone());
-    let ending = Ending::new(child, configuration.has_last_call);
+    let ending = Ending::new(child, &configuration);
     let mut program = Program::new(native, &configuration, ending);
     let places = Arc::new(());
     let listen = || server::listen(listener, sender, &places).context("a thread cannot start");

@@ -246,8 +246,15 @@ impl<'p> Program<'p> {
     fn end_call(&mut self, number: u32, answer: Result<Answer, CallError>) -> Result<(), String> {
         let Some(call) = self.native.pending.borrow_mut().remove(&number) else { return Ok(()) };
         let now = self.native.monotonic_time();
-        if let (CallKind::OpenLatch, Ok(Answer { status, .. })) = (call.kind, &answer) {
-            self.ending.has_latch = *status == 200;
+        match (call.kind, &answer) {
+            (CallKind::OpenLatch | CallKind::CloseLatch, Ok(Answer { status, .. })) => {
+                self.ending.has_latch = *status == 200;
+            }
+            (CallKind::LastCall, Ok(Answer { status: 200, .. })) => {
+                self.ending.last_call_has_passed(now);
+            }
+            (CallKind::LastCall, _) => self.ending.last_call_has_failed(now),
+            _ => {}
         }
         if matches!(call.kind, CallKind::Statistics { .. }) {
             let since = self.native.absent_since.get();
@@ -270,8 +277,7 @@ impl<'p> Program<'p> {
                 }
                 CallKind::Configuration => self.read_watchdog(body)?,
                 CallKind::CloseLatch => self.workers.latch_has_closed(now),
-                CallKind::LastCall => self.ending.last_call_has_passed(now),
-                CallKind::OpenLatch | CallKind::Other => {}
+                CallKind::OpenLatch | CallKind::LastCall | CallKind::Other => {}
             }
         }
         let has_headers = answer != Err(CallError::Broken);

@@ -5,6 +5,7 @@
 //! tell it to let requests pass as soon as nobody holds the latch.
 
 use super::moments::{Millis, Moment};
+use super::step::CallEnd;
 use super::timing::{LONGEST_PAUSE, QUERY_SLACK};
 
 /// What Envoy's runtime was told.
@@ -39,14 +40,18 @@ impl Routes {
         self.told_at = Some(now);
     }
 
-    /// Records its answer. That to an earlier call changes nothing: only the last one shows that
-    /// none of them is still on its way. After a call whose answer is missing it is told twice:
-    /// Envoy has handled that one when it handles the second.
-    pub(crate) fn have_answered(&mut self, told: Moment, is_success: bool) {
+    /// Records the end of that call. An answer that is missing, as from an Envoy that is still
+    /// starting, is no refusal. That to an earlier call changes nothing: only the last one shows
+    /// that none of them is still on its way. After a call whose answer is missing it is told
+    /// twice: Envoy has handled that one when it handles the second.
+    pub(crate) fn have_answered(&mut self, told: Moment, end: CallEnd) {
         if self.told_at != Some(told) {
             return;
         }
-        self.has_failed = !is_success;
+        let is_success = end.is_success();
+        if matches!(end, CallEnd::Answered(_)) {
+            self.has_failed = !is_success;
+        }
         self.let_pass = is_success && self.is_sure;
         self.is_sure |= is_success;
         if is_success && !self.let_pass {
@@ -76,9 +81,10 @@ impl Routes {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{Millis, Moment, Routes};
+    use super::{CallEnd, Millis, Moment, Routes};
 
     const PATIENCE: Millis = Millis(1_000);
+    const DONE: CallEnd = CallEnd::Answered(200);
 
     #[wasm_bindgen_test(unsupported = test)]
     fn requests_are_refused_only_once_no_call_is_left_that_lets_them_pass() {
@@ -87,12 +93,12 @@ mod tests {
         routes.tell(Moment(1));
         assert!(!routes.is_due(Moment(2_000), PATIENCE) && !routes.refuse());
         routes.tell(Moment(2_001));
-        routes.have_answered(Moment(1), true);
+        routes.have_answered(Moment(1), DONE);
         assert!(!routes.let_pass, "the second call is on its way");
-        routes.have_answered(Moment(2_001), true);
+        routes.have_answered(Moment(2_001), DONE);
         assert!(routes.let_pass && !routes.is_due(Moment(9_000), PATIENCE));
         assert!(routes.refuse() && !routes.let_pass);
-        routes.have_answered(Moment(2_001), true);
+        routes.have_answered(Moment(2_001), DONE);
         assert!(!routes.let_pass, "they were refused since");
         assert!(routes.is_due(Moment(2_002), PATIENCE), "at once, if nobody holds the latch");
     }
@@ -101,12 +107,23 @@ mod tests {
     fn a_call_that_has_failed_is_made_again() {
         let mut routes = Routes { is_sure: true, ..Routes::default() };
         routes.tell(Moment(1));
-        routes.have_answered(Moment(1), false);
+        routes.have_answered(Moment(1), CallEnd::Answered(503));
         assert!(routes.has_failed && !routes.is_due(Moment(10_000), PATIENCE));
         assert!(routes.is_due(Moment(10_001), PATIENCE));
         routes.tell(Moment(10_001));
-        routes.have_answered(Moment(10_001), true);
+        routes.have_answered(Moment(10_001), CallEnd::TimedOut);
+        assert!(routes.has_failed, "a missing answer says nothing new");
+        routes.tell(Moment(20_001));
+        routes.have_answered(Moment(20_001), DONE);
         assert!(routes.let_pass && !routes.has_failed);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn an_envoy_that_is_still_starting_is_soon_told_again() {
+        let mut routes = Routes { is_sure: true, ..Routes::default() };
+        routes.tell(Moment(1));
+        routes.have_answered(Moment(1), CallEnd::NotSent);
+        assert!(!routes.has_failed && routes.is_due(Moment(3_000), PATIENCE));
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -115,23 +132,23 @@ mod tests {
         for (now, passes) in [(1, false), (2, true)] {
             assert!(routes.is_due(Moment(now), PATIENCE), "at once");
             routes.tell(Moment(now));
-            routes.have_answered(Moment(now), true);
+            routes.have_answered(Moment(now), DONE);
             assert_eq!(routes.let_pass, passes, "at {now}: the start is unknown");
         }
         assert!(routes.refuse());
         assert!(routes.refusal_has_arrived());
         routes.tell(Moment(3));
-        routes.have_answered(Moment(3), true);
+        routes.have_answered(Moment(3), DONE);
         assert!(routes.let_pass && routes.refuse());
         for (now, passes) in [(4, false), (5, true)] {
             routes.tell(Moment(now));
-            routes.have_answered(Moment(now), true);
+            routes.have_answered(Moment(now), DONE);
             assert_eq!(routes.let_pass, passes, "at {now}: the refusal was not answered");
         }
         assert!(routes.refuse());
         routes.tell(Moment(6));
         assert!(!routes.refusal_has_arrived(), "another gate has told Envoy to let them pass");
-        routes.have_answered(Moment(6), true);
+        routes.have_answered(Moment(6), DONE);
         assert!(!routes.let_pass, "either call may have been the last");
     }
 }

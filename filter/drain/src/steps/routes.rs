@@ -19,7 +19,7 @@ impl Apply<'_, '_, '_> {
 
     pub(super) fn routes_have_answered(&mut self, told: Moment, end: CallEnd) {
         let had_failed = self.callback.shared.routes.has_failed;
-        self.callback.shared.routes.have_answered(told, end.is_success());
+        self.callback.shared.routes.have_answered(told, end);
         if self.callback.shared.routes.has_failed && !had_failed {
             self.callback.log(Level::Warning, "Envoy's runtime cannot be told to refuse requests");
         }
