@@ -14,6 +14,7 @@ use kit::bootstrap::filters::{Wasm, direct_peer};
 use kit::h1::Connect;
 use kit::prelude::*;
 use kit::user::User;
+use kit::websocket::WebSocket;
 use kit::xds::Xds;
 use prometheus::Prometheus;
 
@@ -25,7 +26,7 @@ cases! {
 const PATIENCE: Duration = Duration::from_secs(60);
 const DEADLINE_MS: u64 = 20_000;
 
-const MAIN: &str = r#"{"forwarded_proto": {
+const MAIN: &str = r#"{"count": {"long_lived": {"upgrades": true}}, "forwarded_proto": {
     "sources": [{"header": "x-one"}, {"header": "x-two"}], "trust": {"peers": ["127.0.0.1"]}
 }}"#;
 
@@ -45,9 +46,9 @@ fn gate() -> String {
     format!(r#"{{"quiet_ms": 300, "deadline_ms": {DEADLINE_MS}, "evaluate_every_ms": 5000}}"#)
 }
 
-fn main_listener(lab: &Lab) -> Listener {
+fn main_listener(lab: &Lab, stat_prefix: &str) -> Listener {
     let wasm = Wasm { failure_policy: "FAIL_RELOAD", ..lab.stream(MAIN) };
-    Listener::new("main", routes(Hcm::new("main").filter(direct_peer()).filter(wasm.filter())))
+    Listener::new("main", routes(Hcm::new(stat_prefix).filter(direct_peer()).filter(wasm.filter())))
         .direction("INBOUND")
 }
 
@@ -58,9 +59,9 @@ fn uncounted_listener() -> Listener {
 
 impl Fleet {
     async fn start(lab: &Lab) -> Outcome<Self> {
-        let one = Bench::behind(main_listener(lab), Bootstrap::new(), lab, &gate()).await?;
+        let one = Bench::behind(main_listener(lab, "main"), Bootstrap::new(), lab, &gate()).await?;
         let (lab, xds) = (with_test_deaths(lab)?, Xds::new()?);
-        xds.write_listeners(&[main_listener(&lab), uncounted_listener()])?;
+        xds.write_listeners(&[main_listener(&lab, "main"), uncounted_listener()])?;
         let upstream = Upstream::start().await?;
         let config = bootstrap(&upstream).listeners_from(&xds).build();
         let envoy = Envoy::start(&lab.envoy, config, options()).await?;
@@ -173,7 +174,7 @@ async fn every_alert_fires_and_resolves(lab: &Lab) -> Outcome {
     fleet.fires("LaststreamGateAbsent").await?;
     fleet.panel_is("Proxies without their gate", "1").await?;
     fleet.panel_is("Drains now", "0").await?;
-    let listeners = [main_listener(&fleet.lab), uncounted_listener()];
+    let listeners = [main_listener(&fleet.lab, "main"), uncounted_listener()];
     let listeners: Vec<Listener> =
         listeners.into_iter().chain([gate_listener(&fleet.lab, &gate())]).collect();
     fleet.xds.replace_listeners(&fleet.two.envoy, &listeners).await?.accepted()?;
@@ -182,7 +183,8 @@ async fn every_alert_fires_and_resolves(lab: &Lab) -> Outcome {
         fleet.resolves("LaststreamGateAbsent").await?;
         fleet.panel_is("Proxies without their gate", "0").await?;
         doubts(&fleet).await?;
-        forced_and_healed(&fleet).await
+        forced_and_healed(&fleet).await?;
+        configuration_drains(&fleet).await
     })?;
     sizes(&fleet, began).await?;
     series_of_a_killed_envoy_end(&mut fleet).await
@@ -242,6 +244,19 @@ async fn forced_and_healed(fleet: &Fleet) -> Outcome {
     once(two.gate, &Request::new("DELETE", "/drain")).await?.expect(200)?;
     fleet.resolves("LaststreamCountHealed").await?;
     fleet.resolves("LaststreamGateForced").await
+}
+
+/// The filter chain of `two` is replaced while a WebSocket is in flight.
+async fn configuration_drains(fleet: &Fleet) -> Outcome {
+    let mut socket = WebSocket::open(fleet.two.main, "/ws").await?;
+    socket.echo("before").await?;
+    let main = main_listener(&fleet.lab, "changed");
+    let listeners = [main, uncounted_listener(), gate_listener(&fleet.lab, &gate())];
+    fleet.xds.replace_listeners(&fleet.two.envoy, &listeners).await?.accepted()?;
+    fleet.fires("LaststreamConfigurationDrains").await?;
+    socket.echo("still").await?;
+    socket.close(1000).await?;
+    fleet.resolves("LaststreamConfigurationDrains").await
 }
 
 /// The query that Grafana sends for a panel, for all namespaces and one minute.
