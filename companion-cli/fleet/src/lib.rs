@@ -12,6 +12,7 @@ pub mod durations;
 mod pods;
 mod reports;
 mod rollouts;
+mod trials;
 
 pub use answers::answer::{Answer, Detail};
 pub use answers::survey::{AskOptions, GateQuery, Need, Survey};
@@ -31,3 +32,4 @@ pub use pods::list::Selection;
 pub use reports::pod_report::{Class, Life, PodReport, summary};
 pub use reports::{listing, table};
 pub use rollouts::{follower, rollout};
+pub use trials::{Software, Trial, Verdict};

@@ -1,6 +1,8 @@
 //! The rendered files.
 
+use laststream_base::causes::Context as _;
 use laststream_base::yaml::{self, Map};
+use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
@@ -16,6 +18,22 @@ pub struct Rendered {
     pub files: Vec<File>,
     /// Settings of the policy that this kind cannot provide.
     pub warnings: Vec<String>,
+}
+
+impl Rendered {
+    /// The objects for `kubectl apply`, and the names of the other files.
+    ///
+    /// # Errors
+    /// A file is not what this program writes.
+    pub fn objects(&self) -> Result<(Vec<Value>, Vec<&str>), String> {
+        let (applied, others): (Vec<_>, Vec<_>) = self.files.iter().partition(|file| file.applies);
+        let mut objects = Vec::new();
+        for file in applied {
+            let documents = serde_saphyr::from_multiple::<Value>(&file.text);
+            objects.extend(documents.context(format_args!("{}", file.name))?);
+        }
+        Ok((objects, others.iter().map(|file| file.name.as_str()).collect()))
+    }
 }
 
 impl From<Vec<File>> for Rendered {

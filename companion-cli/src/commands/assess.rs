@@ -16,7 +16,7 @@ use crate::args::scan::ScanArgs;
 use crate::commands::lint::gather;
 use crate::commands::pods::block_on;
 use crate::commands::scanned::scan;
-use crate::commands::{Ended, Exit, Failure, Printer, misused};
+use crate::commands::{Ended, Exit, Failure, Printer, fit, misused};
 
 /// Says of each workload with a proxy what its next stop cuts: what ends the proxy and when, the
 /// longest request that survives, and whether laststream helps.
@@ -30,8 +30,12 @@ use crate::commands::{Ended, Exit, Failure, Printer, misused};
 /// With `--cluster` the objects of the API server are read, and how many pods each workload has.
 /// The grace period is the shortest of its running pods. No pod is asked.
 ///
-/// Exit codes: 0 success, 1 a request as long as `--fail-on` says is lost, 2 a file could not be
-/// read or the API server cannot be asked, 64 wrong arguments.
+/// With `--policy` as well: whether that cluster takes what the policy is rendered to. The API
+/// server judges each object in a dry run, with its webhooks and admission policies, and stores
+/// nothing. The answer names who denies what, and what to write instead.
+///
+/// Exit codes: 0 success, 1 a request as long as `--fail-on` says is lost, or an object is not
+/// taken, 2 a file could not be read or the API server cannot be asked, 64 wrong arguments.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Assess {
@@ -47,6 +51,9 @@ pub(crate) struct Assess {
     /// known does not count.
     #[arg(long, value_name = "lost=TIME", value_parser = lost)]
     fail_on: Option<TimeSpan>,
+    /// A policy file for `laststream render`.
+    #[arg(long, value_name = "FILE", requires = "cluster", conflicts_with = "fail_on")]
+    policy: Option<PathBuf>,
     /// The version of Istio, which decides whether sidecars are native.
     #[arg(long, value_name = "VERSION", value_parser = versions::release)]
     istio: Option<Release>,
@@ -61,7 +68,8 @@ const EXAMPLES: &str = "Examples:
   helm template edge istio/gateway | laststream assess -
   laststream assess mesh/ --fail-on lost=10s
   laststream assess mesh/ -o markdown > ticket.md
-  laststream assess --cluster -A";
+  laststream assess --cluster -A
+  laststream assess --cluster --policy policy.yaml";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -82,11 +90,14 @@ fn lost(text: &str) -> Result<TimeSpan, String> {
 impl Assess {
     /// Whether the exit code is a verdict.
     pub(crate) fn is_check(&self) -> bool {
-        self.fail_on.is_some()
+        self.fail_on.is_some() || self.policy.is_some()
     }
 }
 
 pub(crate) fn run(command: &Assess, printer: &Printer) -> Ended {
+    if let Some(policy) = &command.policy {
+        return fit::run(policy, &command.scan, command.output == Format::Json, printer);
+    }
     let assessment = read(command, printer)?;
     match command.output {
         Format::Text if assessment.rows.is_empty() => {}

@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod drain;
 pub(crate) mod envoy;
+mod fit;
 pub(crate) mod guarded;
 pub(crate) mod inspect;
 pub(crate) mod lint;

@@ -5,6 +5,7 @@
 mod argo;
 mod cost;
 mod deletion_cost;
+mod fit;
 mod gate;
 pub(crate) mod kwok;
 mod lint;
@@ -31,6 +32,7 @@ fn cases() -> Vec<Case> {
     vec![
         case!("f2_a_thousand_pods", status::of_a_thousand),
         case!("f6_lint_of_a_cluster", lint::of_a_cluster),
+        case!("f9_a_policy_in_a_cluster", fit::of_a_policy),
         case!("f8_deletion_costs", deletion_cost::case),
         case!("f7_a_rollout_of_argo", argo::case),
         case!("f3_ten_thousand_pods", status::of_ten_thousand),
