@@ -30,6 +30,6 @@ pub use pods::facts::{
 };
 pub use pods::list::Selection;
 pub use reports::pod_report::{Class, Life, PodReport, summary};
-pub use reports::{listing, table};
+pub use reports::{listing, refusal, table, trouble};
 pub use rollouts::{follower, rollout};
 pub use trials::{Software, Trial, Verdict};

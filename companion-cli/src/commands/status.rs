@@ -13,7 +13,8 @@ use crate::screen::{Screen, can_redraw};
 
 /// Shows the state of an Envoy's gate: the drain, the streams in flight, and the reason for
 /// waiting. With names of pods: of these. With a namespace, a selector or a node: of every pod with
-/// a proxy. With a node also what would hold each pod if it were deleted now, and for how long.
+/// a proxy, those with trouble first. With a node also what would hold each pod if it were deleted
+/// now, and for how long.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
     "Examples:\n  \
@@ -22,6 +23,7 @@ use crate::screen::{Screen, can_redraw};
      laststream status --watch\n  \
      laststream status web-1 -n shop\n  \
      laststream status -n shop -l app=web -o wide\n  \
+     laststream status -A --trouble\n  \
      laststream status --node worker-3\n\n\
      {EXIT_CODES} With --watch, 0 means that the gate is open, and 2 that it has not answered for \
      10 s. For many pods, 0 means that all proxies answered, 1 that at least one proxy or gate did \
@@ -45,10 +47,11 @@ pub(crate) fn run(command: &Status, printer: &Printer) -> Ended {
         command.gate.refuse()?;
         return many::run(&command.shown, printer);
     }
-    if command.shown.output == FleetOutput::Wide || command.shown.every_gate {
+    let shown = &command.shown;
+    if shown.output == FleetOutput::Wide || shown.every_gate || shown.trouble {
         return Err(misused(
-            "`-o wide` and `--every-gate` are for many pods: name a namespace with `-n`, or all \
-              with `-A`",
+            "`-o wide`, `--every-gate` and `--trouble` are for many pods: name a namespace with \
+              `-n`, or all with `-A`",
         ));
     }
     let gate = command.gate.gate()?;

@@ -16,8 +16,13 @@ fn a_missing_right_is_named_and_known_facts_are_shown() -> Outcome {
     let cluster = Cluster::with_pods(&[pod("a"), pod("b")], |_| {
         status(403, "Forbidden", "pods \"a\" is forbidden")
     })?;
+    let wide = cluster.run(&[&STATUS[..], &["-o", "wide"]].concat())?.expect(2)?;
+    assert_eq!(wide.stdout.lines().count(), 3, "{}", wide.stdout);
     let said = cluster.run(&STATUS)?.expect(2)?;
-    assert_eq!(said.stdout.lines().count(), 3, "{}", said.stdout);
+    let rows: Vec<_> = said.stdout.lines().skip(1).collect();
+    let row = "2 pods  ready  unreachable  no right to `get` `pods/proxy` in namespace `shop`";
+    assert_eq!(rows, [row]);
+    let said = said.stderr_contains("2 pods with a proxy: 2 unreachable, 0 streams in flight")?;
     let said = said.stderr_contains("no right to `get` `pods/proxy` in namespace `shop`")?;
     let said = said.stderr_contains(": bind the ClusterRole `laststream-reader` of https://")?;
     let said = said.stderr_contains("as another user with `--as` (pods \"a\" is forbidden)")?;

@@ -71,12 +71,29 @@ fn a_pod_that_fails_hides_no_other() -> Outcome {
     let said = cluster.run(&STATUS)?.expect(1)?;
     let rows: Vec<_> = said.stdout.lines().skip(1).collect();
     assert_eq!(rows.len(), 4, "a pod that has gone is not shown: {}", said.stdout);
-    assert!(rows[0].starts_with("a    ready  serving"), "{}", said.stdout);
-    assert!(rows[1].ends_with("dial tcp 10.0.0.1:15020: connect: refused"), "{}", said.stdout);
-    assert!(rows[2].contains("is this the port with Envoy's statistics?"), "{}", said.stdout);
-    assert!(rows[3].contains("HTML instead of statistics"), "{}", said.stdout);
+    assert!(rows[0].ends_with("dial tcp 10.0.0.1:15020: connect: refused"), "{}", said.stdout);
+    assert!(rows[1].contains("is this the port with Envoy's statistics?"), "{}", said.stdout);
+    assert!(rows[2].contains("HTML instead of statistics"), "{}", said.stdout);
+    assert!(rows[3].starts_with("a    ready  serving"), "{}", said.stdout);
     said.stderr_contains("3 pods could not be asked")?;
     assert_eq!(cluster.asked(&statistics("b")), 1, "a pod is asked once");
+    Ok(())
+}
+
+#[test]
+fn trouble_is_first_and_can_be_shown_alone() -> Outcome {
+    let draining = PAGE.replace("state{} 0", "state{} 1");
+    let cluster = Cluster::with_pods(&["a", "b", "c"].map(pod), move |asked| match asked.path() {
+        path if path == statistics("a") => Answer::new(200).body(PAGE),
+        path if path == statistics("b") => Answer::new(200).body(draining.clone()),
+        _ => status(503, "ServiceUnavailable", "no port-forward"),
+    })?;
+    for (option, shown) in [(&[][..], &["b", "c", "a"][..]), (&["--trouble"], &["b", "c"])] {
+        let said = cluster.run(&[&STATUS[..], option].concat())?.expect(1)?;
+        let rows = said.stdout.lines().skip(1).map(|row| row.split(' ').next().unwrap());
+        assert_eq!(rows.collect::<Vec<_>>(), shown, "{}", said.stdout);
+        assert_eq!(said.stderr.contains("; 2 with trouble"), !option.is_empty(), "{}", said.stderr);
+    }
     Ok(())
 }
 

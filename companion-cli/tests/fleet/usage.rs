@@ -14,6 +14,7 @@ fn contradictions_are_refused() -> Outcome {
         (&["status", "-n", "a", "--gate", "http://127.0.0.1:1"][..], "--gate"),
         (&["status", "--every-gate"], "-A"),
         (&["status", "-o", "wide"], "-A"),
+        (&["status", "--trouble"], "-A"),
         (&["status", "-A", "-n", "a"], "--all-namespaces"),
         (&["streams", "-A", "--secret-file", "x"], "--secret-file"),
         (&["drain", "--node", "a"], "--node"),

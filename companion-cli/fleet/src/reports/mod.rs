@@ -2,4 +2,6 @@
 
 pub mod listing;
 pub(crate) mod pod_report;
+pub mod refusal;
 pub mod table;
+pub mod trouble;
