@@ -283,8 +283,11 @@ fn within(mut fault: Fault, part: &str) -> Fault {
     fault
 }
 
+/// A known name with this word in it is meant rather than one that differs in a letter: `aws_alb`,
+/// not `nlb`, by `alb`.
 fn unknown(what: &str, given: &str, known: &[&str]) -> String {
-    let near = known.iter().find(|name| is_near(name, given));
+    let near = known.iter().find(|name| name.split('_').any(|word| word == given));
+    let near = near.or_else(|| known.iter().find(|name| is_near(name, given)));
     let guess = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     format!("{what}{guess}; known: {}", known.join(", "))
 }
