@@ -14,7 +14,7 @@ use super::{gate, hook, latch};
 use super::{shown_request, websockets};
 use laststream_base::yaml::{List, Map};
 use laststream_policy::module_json;
-use laststream_policy::placement::{ADMIN_CLUSTER, PlainEnvoy};
+use laststream_policy::placement::{ADMIN_CLUSTER, AppProtocol, PlainEnvoy};
 use laststream_policy::{ENVOY_DRAIN, ModuleLocation, Policy, PolicyProblem, Resolve};
 
 pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
@@ -48,7 +48,7 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, Poli
             .note("Envoy's own admin interface, which the gate asks.")
             .item(cluster(ADMIN_CLUSTER, admin));
     }
-    let clusters = clusters.item(cluster("app", app));
+    let clusters = clusters.item(app_cluster(app, envoy.app_protocol));
     let bootstrap = Map::of("admin", Map::of("address", address(admin)))
         .note("The gate closes and opens its latch here.")
         .with_some("layered_runtime", policy.by_envoy.then(latch::runtime))
@@ -229,6 +229,12 @@ fn routes(policy: &Policy) -> List {
         })
         .chain([to_app("/")]);
     latch.into_iter().chain(to_the_app).collect()
+}
+
+pub(super) fn app_cluster(at: SocketAddr, protocol: AppProtocol) -> Map {
+    let is_http2 = protocol == AppProtocol::Http2;
+    let options = is_http2.then(|| parts::protocol_options("http2_protocol_options", None));
+    cluster("app", at).with_some("typed_extension_protocol_options", options)
 }
 
 pub(super) fn cluster(name: &str, at: SocketAddr) -> Map {

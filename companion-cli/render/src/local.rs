@@ -14,7 +14,7 @@ use super::scheme::Scheme;
 use super::{envoy, latch};
 use laststream_base::time_span::TimeSpan;
 use laststream_base::yaml::{List, Map};
-use laststream_policy::placement::ADMIN_CLUSTER;
+use laststream_policy::placement::{ADMIN_CLUSTER, AppProtocol};
 use laststream_policy::{ModuleLocation, Policy};
 
 const FILTER_TYPE: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
@@ -73,11 +73,18 @@ pub struct Ports {
     pub admin: u16,
 }
 
+/// The app that requests go to.
+#[derive(Debug, Clone, Copy)]
+pub struct App {
+    pub at: SocketAddr,
+    pub protocol: AppProtocol,
+}
+
 /// Longer than the deadlines of most policies.
 pub const LONG: TimeSpan = TimeSpan::seconds(600);
 
 /// The bootstrap, which does not change while Envoy runs.
-pub fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: &Path) -> String {
+pub fn bootstrap(policy: &Policy, ports: Ports, app: App, folder: &Path) -> String {
     // The policy may change while this listener stays.
     let mut patient = policy.clone();
     patient.sizing.deadline = patient.sizing.deadline.max(LONG);
@@ -102,7 +109,7 @@ pub fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: &Path) 
         .with(
             "static_resources",
             Map::of("listeners", List::of(alone(gate)))
-                .with("clusters", List::of(admin).item(envoy::cluster("app", app))),
+                .with("clusters", List::of(admin).item(envoy::app_cluster(app.at, app.protocol))),
         );
     text(
         &["The part that does not change while Envoy runs; the rest is in the folders beside it."

@@ -27,6 +27,16 @@ const EARLY_TYPE: &str = concat!(
 );
 const STRING_TYPE: &str = "type.googleapis.com/google.protobuf.StringValue";
 
+const OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+
+/// `typed_extension_protocol_options` of a cluster: its protocol, and what all protocols share.
+pub(super) fn protocol_options(protocol: &'static str, common: Option<Map>) -> Map {
+    let options = Map::of("@type", format!("type.googleapis.com/{OPTIONS}"))
+        .with_some("common_http_protocol_options", common)
+        .with("explicit_http_config", Map::of(protocol, Map::new()));
+    Map::of(OPTIONS, options)
+}
+
 pub(super) struct Role<'a> {
     /// The filter's name, and the plugin's.
     pub(super) name: &'a str,

@@ -16,6 +16,8 @@ use laststream_local::run::module::ModuleSource;
 use laststream_local::run::upstream::{self, Upstream};
 use laststream_local::run::watch::ChangeDetector;
 use laststream_local::run::{self, Runner, Setup, StopRequests, Watches, echo};
+use laststream_policy::placement::AppProtocol;
+use laststream_render::local::App;
 
 use crate::commands::{Ended, Exit, Failure, Output, Printer, misused};
 use crate::guard;
@@ -35,6 +37,9 @@ pub(crate) struct Run {
     /// that status.
     #[arg(short, long, value_name = "HOST:PORT")]
     upstream: Option<String>,
+    /// Sends requests to the app by HTTP/2 without TLS, which servers of gRPC need.
+    #[arg(long, requires = "upstream")]
+    upstream_http2: bool,
     /// The policy file of `render`, for any placement; `-` for standard input. Its `module` is
     /// ignored, see `--module`; `websockets.module` is the frame filter in this program.
     #[arg(short, long, value_name = "FILE")]
@@ -78,6 +83,7 @@ const EXAMPLES: &str = "\
 Examples:
   laststream run
   laststream run --upstream 8080 --listen 10000
+  laststream run --upstream 50051 --upstream-http2
   laststream run --policy policy.yaml --module . --watch
   laststream run --envoy-version 1.36.4 --concurrency 2 -- --log-level debug
 
@@ -128,7 +134,9 @@ impl Parts {
         let reader = if file.is_some() { run::policy::read_file } else { run::policy::read };
         let policy = reader(&text, secret.is_some());
         let policy = self::policy(file, "the default policy", policy, printer)?;
-        let (app, echo) = app(command, printer)?;
+        let (at, echo) = app(command, printer)?;
+        let protocol =
+            if command.upstream_http2 { AppProtocol::Http2 } else { AppProtocol::default() };
         let eye = ChangeDetector::of_module(&source); // changes while it compiles are compiled next
         let module = source.bytes(printer)?;
         let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer)?;
@@ -144,7 +152,7 @@ impl Parts {
             policy,
             secret,
             module,
-            app,
+            app: App { at, protocol },
             listen: command.listen,
             gate: command.gate,
             admin: command.admin,

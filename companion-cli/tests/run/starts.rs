@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::thread;
 
+use kit::h2;
 use kit::prelude::*;
 use kit::wait::{blocking, wait_for_blocking};
 use kit::websocket::WebSocket;
@@ -136,6 +137,20 @@ fn web_sockets_reach_the_app_and_are_counted() -> Outcome {
 }
 
 #[test]
+fn calls_of_grpc_reach_an_app_of_http2_and_are_counted() -> Outcome {
+    blocking(async {
+        let app = Upstream::start().await?;
+        let run = Run::start(&["--upstream", &app.h2().to_string(), "--upstream-http2"])?;
+        let mut client = h2::Client::connect(run.place("listener")).await?;
+        let call = client.open(h2::grpc("/hold/call"), true).await?;
+        run.wait_for_in_flight(1)?;
+        app.release("call");
+        assert_eq!(call.response().await?.status, 200);
+        run.wait_for_in_flight(0)
+    })
+}
+
+#[test]
 fn errors_are_reported_at_the_start() -> Outcome {
     let folder = tempfile::tempdir()?;
     std::fs::write(
@@ -158,6 +173,7 @@ fn errors_are_reported_at_the_start() -> Outcome {
         (&["--watch"], 64, "--policy"),
         (&["--watch", "--policy", "-"], 64, "standard input"),
         (&["--upstream", "nowhere"], 64, "`nowhere:PORT`"),
+        (&["--upstream-http2"], 64, "--upstream"),
         (&["--listen", "everywhere"], 64, "127.0.0.1:10000"),
         (&["--listen", "192.0.2.77:0"], 2, "192.0.2.77:0"),
         (&["--logs", "full"], 2, "not empty"),

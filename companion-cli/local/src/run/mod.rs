@@ -31,7 +31,7 @@ pub use drain::{Drained, Step};
 use folder::Folder;
 use laststream_gate::{Gate, Secret};
 use laststream_policy::Policy;
-use laststream_render::local::Ports;
+use laststream_render::local::{App, Ports};
 pub use start::RunnerError;
 pub use stop::StopRequests;
 pub use watches::Watches;
@@ -45,7 +45,7 @@ pub struct Setup {
     /// itself.
     pub secret: Option<Secret>,
     pub module: Vec<u8>,
-    pub app: SocketAddr,
+    pub app: App,
     /// The address that Envoy listens on; port 0 is any free one.
     pub listen: SocketAddr,
     /// The gate's port on the loopback interface; 0 is any free one.

@@ -67,7 +67,7 @@ impl Runner {
             listener: format!("http://{main}"),
             gate: gate.address().to_string(),
             admin: admin.url().to_owned(),
-            upstream: format!("http://{}", setup.app),
+            upstream: format!("http://{}", setup.app.at),
             log: log.path().to_owned(),
             pid: starting.process.pid(),
         };

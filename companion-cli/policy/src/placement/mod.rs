@@ -18,7 +18,7 @@ pub(crate) use facts::{ClientAddress, GateParts, Place, Site};
 pub use facts::{Controller, Facts, GateModule};
 pub use gateway::Gateways;
 pub use gateway_api::GatewayApi;
-pub use plain_envoy::{ADMIN_CLUSTER, PlainEnvoy};
+pub use plain_envoy::{ADMIN_CLUSTER, AppProtocol, PlainEnvoy};
 pub use sidecar::Sidecars;
 pub use waypoint::{TUNNELS, Waypoint};
 

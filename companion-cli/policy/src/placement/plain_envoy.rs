@@ -18,8 +18,21 @@ pub struct PlainEnvoy {
     pub listen: Option<String>,
     /// Where the app listens, by default `127.0.0.1:8080`.
     pub app: Option<String>,
+    /// The protocol of requests to the app.
+    pub app_protocol: AppProtocol,
     /// Where Envoy's admin interface listens, by default `127.0.0.1:9901`.
     pub admin: Option<String>,
+}
+
+/// The protocol of requests to the app.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AppProtocol {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2 without TLS. Servers of gRPC need it.
+    Http2,
 }
 
 /// The cluster of the admin interface in a rendered bootstrap.

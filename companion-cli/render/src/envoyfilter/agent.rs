@@ -6,6 +6,7 @@ use laststream_filter::config::wire::Scope;
 
 use super::patch::{Patch, context_at, patch};
 use crate::envoy::endpoints;
+use crate::parts;
 use laststream_base::ports::ISTIO_AGENT;
 use laststream_base::yaml::Map;
 use laststream_policy::Policy;
@@ -15,21 +16,20 @@ use laststream_policy::module_json::AGENT_CLUSTER;
 const WHY: &str = "Istio's agent, for the gate alone. When its port refuses connections, it stops: \
     the gate drains, and ends Envoy at zero.";
 
-const OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
-
 /// The patch, where the agent's stop starts the drain.
 pub(super) fn cluster(policy: &Policy) -> Option<Patch> {
     if policy.starts == Starts::Hook {
         return None;
     }
-    let options = Map::of("@type", format!("type.googleapis.com/{OPTIONS}"))
-        .with("common_http_protocol_options", Map::of("max_requests_per_connection", 1_u16))
-        .with("explicit_http_config", Map::of("http_protocol_options", Map::new()));
+    let one_request = Map::of("max_requests_per_connection", 1_u16);
     let cluster = Map::of("name", AGENT_CLUSTER)
         .with("type", "STATIC")
         .with("connect_timeout", "1s")
         .note("A connection that is open is answered even after the stop.")
-        .with("typed_extension_protocol_options", Map::of(OPTIONS, options))
+        .with(
+            "typed_extension_protocol_options",
+            parts::protocol_options("http_protocol_options", Some(one_request)),
+        )
         .with(
             "load_assignment",
             endpoints(AGENT_CLUSTER, SocketAddr::from((Ipv4Addr::LOCALHOST, ISTIO_AGENT))),
