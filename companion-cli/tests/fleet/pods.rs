@@ -2,6 +2,7 @@
 
 use kit::Outcome;
 use kit::fake_server::{Answer, Fault, Replies};
+use kit::wire::{free_port, local};
 use serde_json::{Value, json};
 
 use crate::support::{Cluster, LIST, PAGE, STATUS, is_look_up, list, pod, statistics, status};
@@ -158,6 +159,22 @@ fn a_gate_that_cannot_be_asked_is_reported() -> Outcome {
     let said = cluster.run(&["status", "-n", "shop", "--every-gate"])?.expect(1)?;
     let said = said.stdout_contains("its gate cannot be asked: no port-forward")?;
     said.stderr_contains("1 gate could not be asked")?;
+    Ok(())
+}
+
+#[test]
+fn a_port_without_a_program_is_named() -> Outcome {
+    let free = local(free_port()?);
+    let all = list(&[pod("a")], "");
+    let cluster = Cluster::start(move |asked, _| match asked.path() {
+        LIST => Ok(all.clone()),
+        path if path == statistics("a") => Ok(Answer::new(200).body(PAGE)),
+        _ => Err(Fault::Forward(free)),
+    })?;
+    let said = cluster.run(&["status", "-n", "shop", "--every-gate"])?.expect(1)?;
+    said.stdout_contains("its gate cannot be asked: no program listens on port 16091 of the pod")?;
+    let said = cluster.run(&["drain", "a", "-n", "shop", "--yes"])?.expect(1)?;
+    said.stderr_contains("no program listens on port 16091 of the pod")?;
     Ok(())
 }
 

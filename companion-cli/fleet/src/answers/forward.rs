@@ -27,6 +27,7 @@ type Refusal = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 pub(crate) struct Forward {
     forwarder: Portforwarder,
+    port: u16,
     /// kubelet's error for the port, for example that no program listens on it.
     refused: Option<Refusal>,
     sender: SendRequest<Empty<Bytes>>,
@@ -56,7 +57,7 @@ impl Cluster {
         let connection = tokio::spawn(async move {
             let _ = connection.await; // the sender reports its end
         });
-        Ok(Forward { forwarder, refused, sender, connection })
+        Ok(Forward { forwarder, port, refused, sender, connection })
     }
 }
 
@@ -90,7 +91,13 @@ impl Forward {
             Some(refused) => tokio::time::timeout(MOMENT, refused).await.ok().flatten(),
             None => None,
         };
-        let why = why.map(|why| format!(": {}", why.trim())).unwrap_or_default();
-        FleetError::Connection(format!("the connection ended: {end}{why}"))
+        FleetError::Connection(match why {
+            // kubelet names the pod and paths of the node before this.
+            Some(why) if why.to_lowercase().contains("connection refused") => {
+                format!("no program listens on port {} of the pod", self.port)
+            }
+            Some(why) => format!("{}: the connection ended: {end}", why.trim()),
+            None => format!("the connection ended: {end}"),
+        })
     }
 }
