@@ -47,10 +47,10 @@ struct Report {
 
 /// Prints what the cluster says to each object.
 pub(super) fn run(file: &Path, scan: &ScanArgs, is_json: bool, printer: &Printer) -> Ended {
-    let read = Policy::read(&policy_text(Some(file))?, &Overrides::default());
-    let policy = policy(Some(file), "", read, printer)?;
-    let rendered = render::render(Kind::All, &policy, &some_digest)?;
-    let (objects, others) = rendered.objects()?;
+    let result = Policy::read(&policy_text(Some(file))?, &Overrides::default());
+    let policy = policy(Some(file), "", result, printer)?;
+    let files = render::render(Kind::All, &policy, &some_digest)?;
+    let (objects, others) = files.objects()?;
     let not_asked = others.into_iter().map(str::to_owned).collect();
     let report = block_on(async {
         let cluster = scan.connect().await?;
@@ -97,9 +97,9 @@ fn print(report: &Report, printer: &Printer) {
     let objects = trials.iter().map(|trial| trial.object.clone()).collect();
     let answers = trials.iter().map(|trial| trial.verdict.words()).collect();
     printer.stdout(&columns(vec![("OBJECT", objects), ("ANSWER", answers)]));
-    let refused = || trials.iter().filter(|trial| trial.verdict.is_negative());
+    let negatives = || trials.iter().filter(|trial| trial.verdict.is_negative());
     for (kind, instead) in INSTEAD {
-        if refused().any(|trial| trial.object.starts_with(kind)) {
+        if negatives().any(|trial| trial.object.starts_with(kind)) {
             printer.stdout(&format!("instead of {kind}: {instead}\n"));
         }
     }

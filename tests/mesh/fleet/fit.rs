@@ -1,5 +1,5 @@
-//! F9: `laststream assess --policy --cluster` on a real API server whose webhook denies what that of
-//! AKS' Istio add-on denies by its documentation: fields in the overlay of a Gateway.
+//! F9: `laststream assess --policy --cluster` on a real API server whose webhook denies what that
+//! of AKS' Istio add-on denies by its documentation: fields in the overlay of a Gateway.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ impl Service for Webhook {
         let review: Value = serde_json::from_slice(body).unwrap_or_default();
         let overlay = review["request"]["object"]["data"]["deployment"].as_str().unwrap_or("");
         let has = |field: &&&str| overlay.contains(&format!("{field}:"));
-        let denied =
+        let reason =
             DENIED.iter().find(has).map(|field| format!("the field `{field}` is not allowed"));
         let answer = json!({
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
             "response": {
-                "uid": review["request"]["uid"], "allowed": denied.is_none(),
-                "status": { "message": denied },
+                "uid": review["request"]["uid"], "allowed": reason.is_none(),
+                "status": { "message": reason },
             },
         });
         Answer::new(200).with("content-type", "application/json").body(answer.to_string())
@@ -48,7 +48,8 @@ async fn webhook(cluster: &Cluster) -> Outcome {
     let bundle = STANDARD.encode(authority.pem());
     cluster
         .apply_all(&[json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
             "metadata": { "name": "overlays" },
             "webhooks": [{
                 "name": WEBHOOK, "sideEffects": "None", "admissionReviewVersions": ["v1"],
@@ -79,8 +80,8 @@ pub(crate) async fn of_a_policy() -> Outcome {
     let [overlaid, plain] = POLICIES;
     assess(cluster, plain, &[]).await?.expect(1)?.stdout_contains("not in this cluster")?;
     cluster.namespace(NAMESPACE).await?;
-    let taken = assess(cluster, plain, &[]).await?.expect(0)?.stdout_contains("accepted")?;
-    taken.stderr_contains("no objects: ")?.stderr_contains("gateway.patch.yaml")?;
+    let said = assess(cluster, plain, &[]).await?.expect(0)?.stdout_contains("accepted")?;
+    said.stderr_contains("no objects: ")?.stderr_contains("gateway.patch.yaml")?;
     webhook(cluster).await?;
     let denies = async || {
         let said = assess(cluster, overlaid, &[]).await?.expect(1)?;

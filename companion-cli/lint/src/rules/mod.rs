@@ -10,6 +10,7 @@ mod gate;
 mod grace;
 mod hooks;
 mod live;
+mod managed;
 mod module;
 mod saved_header;
 mod scheme;
@@ -40,6 +41,7 @@ pub(super) const GROUPS: &[Checks] = &[
     grace::CHECKS,
     volume::CHECKS,
     waypoint::CHECKS,
+    managed::CHECKS,
     envoy_gateway::CHECKS,
     websockets::CHECKS,
     streams::CHECKS,

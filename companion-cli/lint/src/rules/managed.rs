@@ -1,0 +1,35 @@
+//! LS588: what the Istio add-on of AKS blocks, by its pages.
+
+use manifest_lint::finding::{Checks, Findings};
+use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
+use manifest_lint::objects::{objects, of_kind};
+use manifest_lint::rules::overlay::pod_specs;
+
+pub(super) const CHECKS: Checks = &[("LS588", blocked_by_aks)];
+
+/// The beginning of the add-on's revisions, such as `asm-1-27`.
+const REVISION: &str = "asm-";
+const KINDS: [&str; 2] = ["WasmPlugin", "ProxyConfig"];
+const OF_PODS: [&str; 3] = ["terminationGracePeriodSeconds", "volumes", "initContainers"];
+const OF_CONTAINERS: [&str; 3] = ["lifecycle", "env", "volumeMounts"];
+
+fn blocked_by_aks<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let is_aks = |revision: &str| revision.starts_with(REVISION);
+    if !objects(inputs).any(|object| object.revision().is_some_and(is_aks)) {
+        return;
+    }
+    let mut block = |node: Node<'g>, fields: &[&str]| {
+        for field in fields.iter().filter_map(|field| node.get(field)) {
+            let name = field.key_text().unwrap_or_default();
+            findings.at(field.key().unwrap_or(field), format!("`{name}` is not allowed there"));
+        }
+    };
+    for pod in pod_specs(inputs) {
+        block(pod, &OF_PODS);
+        pod.list("containers").for_each(|container| block(container, &OF_CONTAINERS));
+    }
+    for object in KINDS.iter().flat_map(|kind| of_kind(inputs, kind)) {
+        block(object.node, &["kind"]);
+    }
+}
