@@ -44,7 +44,7 @@ fn run_command(arguments: Arguments, printer: &Printer) -> Ended {
     match arguments.command {
         Command::Assess(command) => assess::run(&command, printer),
         Command::Build(command) => build::run(&command, printer),
-        Command::Completions(command) => completions::run(&command, Arguments::shown(), printer),
+        Command::Completions(command) => completions::run(&command, printer),
         Command::Config(command) => config::run(&command, printer),
         Command::DeletionCost(command) => pods::deletion_cost::run(&command, printer),
         Command::Demo(command) => demo::run(&command, printer),

@@ -3,6 +3,7 @@
 mod args;
 mod cli;
 mod commands;
+mod completion;
 mod dispatch;
 #[cfg(test)]
 mod documents;
@@ -24,10 +25,14 @@ use crate::commands::{Exit, Printer};
 use crate::plugin::CalledAs;
 
 fn main() -> ExitCode {
+    completion::answer_shell();
     let printer = Printer::default();
     let called_as = CalledAs::of(std::env::args_os().next().as_ref());
     let exit = match called_as {
-        CalledAs::Completer => complete(&printer),
+        CalledAs::Completer => {
+            printer.stdout(&completion::for_kubectl(std::env::args_os().skip(1)));
+            Exit::Fine
+        }
         CalledAs::Itself | CalledAs::Plugin => match parse(called_as) {
             Ok(arguments) => dispatch::run(arguments),
             Err(error) => usage(&error, called_as, &printer),
@@ -43,13 +48,6 @@ fn parse(called_as: CalledAs) -> Result<Arguments, clap::Error> {
     let mut command = called_as.name(whole);
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
-}
-
-fn complete(printer: &Printer) -> Exit {
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    let words: Vec<String> = words.collect();
-    printer.stdout(&plugin::candidates(&Arguments::shown(), &words));
-    Exit::Fine
 }
 
 fn usage(error: &clap::Error, called_as: CalledAs, printer: &Printer) -> Exit {

@@ -39,6 +39,8 @@ pub const SECRETS: [&str; 3] =
     [LASTSTREAM_SECRET, LASTSTREAM_REGISTRY_USERNAME, LASTSTREAM_REGISTRY_PASSWORD];
 /// The files that name clusters and users, as kubectl reads it.
 pub const KUBECONFIG: &str = "KUBECONFIG";
+/// The shell whose completion script asks for candidates.
+pub const LASTSTREAM_COMPLETE: &str = "LASTSTREAM_COMPLETE";
 /// The folders in which programs are searched.
 pub const PATH: &str = "PATH";
 

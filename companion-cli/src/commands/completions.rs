@@ -1,12 +1,15 @@
 //! `laststream completions`
 
-use clap::builder::PossibleValue;
-use clap::{Args, Command};
+use clap::Args;
 use clap_complete::Shell;
+use clap_complete::env::Shells;
+use laststream_base::causes::Context as _;
+use laststream_base::env_vars::LASTSTREAM_COMPLETE;
 
 use crate::commands::{Ended, Exit, Printer};
 
-/// Prints a completion script for a shell.
+/// Prints a completion script for a shell. It completes commands, options and files, the contexts
+/// of the kubeconfig, and, if the API server answers within a second, namespaces and pods.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  eval \"$(laststream completions bash)\"\n  laststream completions \
@@ -18,28 +21,21 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-pub(crate) fn run(completions: &Completions, mut program: Command, printer: &Printer) -> Ended {
+/// A file in a folder of zsh is a function, which zsh calls for the first completion.
+const FIRST_CALL: &str = "\
+[ \"$funcstack[1]\" = \"_laststream\" ] && _clap_dynamic_completer_laststream \"$@\"\n";
+
+pub(crate) fn run(completions: &Completions, printer: &Printer) -> Ended {
+    let name = env!("CARGO_BIN_NAME");
+    let shells = Shells::builtins();
+    let shell = shells.completer(&completions.shell.to_string()).ok_or("there is no script")?;
     let mut script = Vec::new();
-    clap_complete::generate(completions.shell, &mut program, env!("CARGO_BIN_NAME"), &mut script);
-    if completions.shell == Shell::Fish {
-        script.extend(fish_values(&program).into_bytes());
+    shell
+        .write_registration(LASTSTREAM_COMPLETE, name, name, name, &mut script)
+        .context("the script cannot be written")?;
+    if completions.shell == Shell::Zsh {
+        script.extend(FIRST_CALL.as_bytes());
     }
     printer.stdout_verbatim(&String::from_utf8_lossy(&script));
     Ok(Exit::Fine)
-}
-
-/// The values of each command's first argument, which the generated script for fish leaves out.
-fn fish_values(program: &Command) -> String {
-    let with_values = program.get_subcommands().filter_map(|command| {
-        let values = command.get_positionals().next()?.get_possible_values();
-        let values: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
-        (!values.is_empty()).then(|| (command.get_name(), values.join(" ")))
-    });
-    let lines = with_values.map(|(name, values)| {
-        format!(
-            "complete -c laststream -n \"__fish_laststream_using_subcommand {name}\" -f -a \
-                \"{values}\"\n"
-        )
-    });
-    lines.collect()
 }

@@ -1,12 +1,16 @@
 //! Arguments that contradict each other, and the plugin's name.
 
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 
 use kit::Outcome;
 use kit::command::run;
+use kit::fake_server::Answer;
+use kit::process::guarded;
+use serde_json::json;
 
-use crate::support::PROGRAM;
+use crate::support::{Cluster, PROGRAM, pod, status};
 
 #[test]
 fn contradictions_are_refused() -> Outcome {
@@ -58,5 +62,44 @@ fn the_plugin_shows_the_command_as_it_is_typed() -> Outcome {
         .stdout_contains("  kubectl laststream rollout deployment/web -n shop")?;
     let said = run(Command::new(&completer).args(["sta"]))?.expect(0)?;
     assert_eq!(said.stdout, "status\n:4\n");
+    Ok(())
+}
+
+/// Bash calls the function of the script with the words, and reads its candidates.
+const COMPLETE: &str = r#"eval "$(laststream completions bash)"
+COMP_WORDS=(laststream "$@") COMP_CWORD=$#
+_clap_complete_laststream laststream "${@: -1}" "${@: -2:1}"
+printf '%s\n' "${COMPREPLY[@]}""#;
+
+#[test]
+fn a_shell_completes_names_of_the_cluster() -> Outcome {
+    let namespaces = json!({
+        "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {},
+        "items": [{ "metadata": { "name": "shop" } }, { "metadata": { "name": "other" } }],
+    });
+    let cluster = Cluster::with_pods(&[pod("web-1"), pod("db-1")], move |asked| {
+        let answer = Answer::new(200).with("content-type", "application/json");
+        match asked.path() {
+            "/api/v1/namespaces" => answer.body(namespaces.to_string()),
+            _ => status(403, "Forbidden", "no"),
+        }
+    })?;
+    for (words, names) in [
+        (&["stat"][..], "status"),
+        (&["status", "we"], "web-1"),
+        (&["wait", "-n", "shop", "d"], "db-1"),
+        (&["status", "-n", "other", "we"], ""), // no right there, and no word about it
+        (&["status", "--namespace", "sh"], "shop"),
+        (&["status", "--context", ""], "test"),
+        (&["status", "--context", "prod", "we"], ""),
+    ] {
+        let folder = Path::new(PROGRAM).parent().unwrap();
+        let mut bash = guarded("bash");
+        bash.args(["-c", COMPLETE, "bash"]).args(words).env_clear();
+        bash.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
+        bash.env("HOME", folder).env("KUBECONFIG", cluster.kubeconfig());
+        let said = run(&mut bash)?.expect(0)?;
+        assert_eq!((said.stdout.trim_end(), said.stderr.as_str()), (names, ""), "{words:?}");
+    }
     Ok(())
 }

@@ -33,6 +33,14 @@ pub(crate) async fn config(access: &Access, lookup: Lookup<'_>) -> Result<Config
     Ok(config)
 }
 
+impl Access {
+    /// The contexts of the kubeconfig.
+    pub fn contexts(&self, lookup: Lookup<'_>) -> Result<Vec<String>, FleetError> {
+        let file = kubeconfig(self, lookup)?.unwrap_or_default();
+        Ok(file.contexts.into_iter().map(|context| context.name).collect())
+    }
+}
+
 /// The proxy of the cluster's entry. NO_PROXY does not apply to it, as in kubectl.
 fn named_proxy(file: &Kubeconfig, options: &KubeConfigOptions) -> Option<Uri> {
     let context = options.context.as_ref().or(file.current_context.as_ref())?;

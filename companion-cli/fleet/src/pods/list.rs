@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use serde::Deserialize as _;
@@ -40,6 +40,15 @@ impl Selection {
 }
 
 impl Cluster {
+    /// The names of the cluster's namespaces.
+    pub async fn namespaces(&self) -> Result<Vec<String>, FleetError> {
+        let namespaces: Api<Namespace> = Api::all(self.client());
+        let params = ListParams::default();
+        let list = namespaces.list_metadata(&params);
+        let list = self.once(&Call::new("list", "namespaces"), list).await?;
+        Ok(list.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
+    }
+
     /// The pods of a selection that have not ended, or those with its names.
     pub async fn pods(&self, selection: &Selection) -> Result<Vec<PodFacts>, FleetError> {
         if selection.names.is_empty() {
