@@ -25,6 +25,7 @@ mod reconnects;
 mod rolling;
 mod scaling;
 mod streaming;
+mod systemd;
 mod volumes;
 mod watch;
 mod workload;
@@ -53,6 +54,8 @@ pub(crate) const LEVEL: Level = Level {
         "istioctl",
         "envoy_bootstrap.json",
         "envoy-gateway",
+        "systemd",
+        "systemctl",
     ],
     at_a_time: Some(19), // the cases wait most of the time
     cases,
@@ -79,6 +82,7 @@ fn cases() -> Vec<Case> {
         case!("n9_a_proxy_that_ends_in_a_drain", dead_proxy::case),
         case!("n10_a_container_with_a_cpu_limit", cpu_limit::case),
         case!("n11_gates_without_a_hook", hookless::case),
+        case!("n12_under_systemd", systemd::case),
         case!("p2_deletion_cost", scaling::deletion_cost),
         case!("v1_image_volumes_without_a_registry", volumes::case),
     ]
