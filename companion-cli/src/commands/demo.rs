@@ -56,9 +56,6 @@ pub(crate) struct Demo {
     output: Output,
 }
 
-/// The time, in seconds, from which a machine that stands still can change a result.
-const STANDSTILL: f64 = 0.1;
-
 pub(crate) fn run(demo: &Demo, printer: &Printer) -> Ended {
     deliver(demo, &outcome(demo, printer)?, printer)
 }
@@ -100,13 +97,6 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Ended {
     }
     for surprise in &outcome.surprises {
         printer.warning(&format!("not as expected: {surprise}"));
-    }
-    if outcome.stood_still >= STANDSTILL {
-        printer.status_line(&format!(
-            "this machine stood still for {:.1} s during the demo, which can be the reason: run it \
-             again, without `--quick`",
-            outcome.stood_still
-        ));
     }
     Ok(Exit::Negative)
 }

@@ -1,7 +1,7 @@
 //! Waits that end early if the demo is interrupted or takes too long.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -14,22 +14,15 @@ pub(super) struct Clock {
     began: Instant,
     limit: Duration,
     stop: Arc<AtomicBool>,
-    /// The longest time for which a wait was not woken, in milliseconds.
-    late: Arc<AtomicU64>,
 }
 
 impl Clock {
     pub(super) fn start(limit: Duration, stop: Arc<AtomicBool>) -> Self {
-        Self { began: Instant::now(), limit, stop, late: Arc::default() }
+        Self { began: Instant::now(), limit, stop }
     }
 
     pub(super) fn now(&self) -> Duration {
         self.began.elapsed()
-    }
-
-    /// The longest time for which this machine gave a wait no processor.
-    pub(super) fn late(&self) -> Duration {
-        Duration::from_millis(self.late.load(Ordering::Relaxed))
     }
 
     /// Whether all waits should end.
@@ -51,10 +44,7 @@ impl Clock {
             if self.is_over() {
                 return false;
             }
-            let slept = Instant::now();
             sleep(GRAIN);
-            let late = slept.elapsed().saturating_sub(GRAIN).as_millis();
-            self.late.fetch_max(u64::try_from(late).unwrap_or(u64::MAX), Ordering::Relaxed);
         }
     }
 }

@@ -63,8 +63,6 @@ pub struct Outcome {
     pub forwarded_proto: Scheme,
     /// Differences from the expected results; empty if there are none.
     pub surprises: Vec<String>,
-    /// The longest time, in seconds, for which this machine gave the demo no processor.
-    pub stood_still: f64,
 }
 
 /// Runs the demo. Returns when the last pod has gone.
@@ -84,7 +82,7 @@ pub fn run(
     let starter = proxy::Starter::new(settings, folder.path().to_path_buf())?;
     progress.started(&format!("starting {ENVOYS} Envoys {}", settings.envoy.version));
     let stage = stage::Stage::prepare(&starter, settings)?;
-    let (lanes, stood_still) = stage.play(settings, news)?;
+    let lanes = stage.play(settings, news)?;
     let forwarded_proto = stage.scheme().clone();
     if lanes.len() < Lane::ALL.len() {
         return Err("a lane of the demo broke off: this is an error of laststream's".to_owned());
@@ -98,7 +96,6 @@ pub fn run(
         lanes,
         forwarded_proto,
         surprises,
-        stood_still: stood_still.as_secs_f64(),
     })
 }
 

@@ -21,7 +21,7 @@ pub fn write(file: &Path, outcome: &Outcome) -> io::Result<()> {
 }
 
 fn page(outcome: &Outcome) -> String {
-    let Outcome { times, lanes, forwarded_proto, surprises, envoy, .. } = outcome;
+    let Outcome { times, lanes, forwarded_proto, surprises, envoy } = outcome;
     let ends = lanes.iter().map(|lane| lane.request.at.max(lane.envoy_ended));
     let scale = 100.0 / ends.fold(times.grace_ends().as_secs_f64(), f64::max);
     let shortened = if times.is_shortened() { " (all times are shortened alike)" } else { "" };

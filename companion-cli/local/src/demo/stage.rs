@@ -69,12 +69,11 @@ impl Stage {
         &self.scheme
     }
 
-    /// Also returns the longest time for which this machine stood still.
     pub(super) fn play(
         &self,
         settings: &Settings,
         news: &Sender<News>,
-    ) -> Result<(Vec<LaneResult>, Duration), String> {
+    ) -> Result<Vec<LaneResult>, String> {
         let times = &settings.times;
         let clock = Clock::start(times.patience(), settings.stop.clone());
         let _ = news.send(News::Began); // a view that has ended needs no news
@@ -89,7 +88,7 @@ impl Stage {
         if settings.stop.load(Ordering::Relaxed) {
             return Err(INTERRUPTED.to_owned());
         }
-        Ok((lanes, clock.late()))
+        Ok(lanes)
     }
 }
 
