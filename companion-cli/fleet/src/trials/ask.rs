@@ -51,7 +51,7 @@ impl Cluster {
         let client = self.client();
         let answer = self.repeat(&call, || async {
             let request =
-                Request::patch(format!("{path}?dryRun=All&fieldManager=laststream&force"))
+                Request::patch(format!("{path}?dryRun=All&fieldManager=laststream&force=true"))
                     .header("content-type", APPLY)
                     .body(object.to_string().into_bytes());
             client.request::<Value>(request.map_err(kube::Error::HttpError)?).await
