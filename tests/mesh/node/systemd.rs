@@ -19,11 +19,17 @@ use crate::program::ask;
 use crate::seen::row;
 use kit::prelude::*;
 
-/// Runs a program where systemd seems to be booted, in a cgroup below that of this run.
-const INSIDE: &str = "mount -t tmpfs none /run && mkdir -p /run/systemd/system || exit; \
-    for top in /sys/fs/cgroup/systemd /sys/fs/cgroup; do \
-    mkdir -p $top/$LASTSTREAM_MESH_CGROUP/systemd 2>/dev/null && \
-    echo $$ >$top/$LASTSTREAM_MESH_CGROUP/systemd/cgroup.procs && break; done; exec \"$@\"";
+/// Runs a program where systemd seems to be booted, in a cgroup below that of this run. Of version
+/// 1 it sees its own hierarchy alone: in others it removes cgroups that kubelet needs.
+const INSIDE: &str = "mount -t tmpfs none /run && mkdir -p /run/systemd/system /run/own || exit
+    top=/sys/fs/cgroup
+    if [ -d $top/systemd ]; then
+        mount --bind $top/systemd /run/own && mount -t tmpfs none $top && mkdir $top/systemd \
+            && mount --move /run/own $top/systemd || exit
+        top=$top/systemd
+    fi
+    own=$top/$LASTSTREAM_MESH_CGROUP/systemd
+    mkdir -p $own && echo $$ >$own/cgroup.procs && exec \"$@\"";
 /// What systemd wants to find of each manager.
 const TARGETS: [&str; 3] = ["basic.target", "default.target", "shutdown.target"];
 const ENVOY: &str = "envoy.service";
