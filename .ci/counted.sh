@@ -78,7 +78,7 @@ run_again() {
     mapfile -t names < <(awk '/^failures:$/ { is_on = 1 } /^test result:/ { is_on = 0 } is_on && /^    [A-Za-z0-9_:.]+$/ { print $1 }' "$log" | sort --unique)
     [[ ${#names[@]} -eq $count && $count -le 5 ]] || return
     for name in "${names[@]}"; do
-        again=$(mktemp)
+        again=$(mktemp --tmpdir="$work")
         printf '\nOnce more, alone: %s\n' "$name"
         only "$name" "$@" 2>&1 | tee "$again" || return
         [[ $(totals "$again") == "1 0 0" ]] || return

@@ -35,7 +35,7 @@ use crate::commands::{Ended, Exit, Failure, Printer, fit, misused};
 /// nothing. The answer names who denies what, and what to write instead.
 ///
 /// Exit codes: 0 success, 1 a request as long as `--fail-on` says is lost, or an object is not
-/// taken, 2 a file could not be read or the API server cannot be asked, 64 wrong arguments.
+/// surely taken, 2 a file could not be read or the API server cannot be asked, 64 wrong arguments.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Assess {
@@ -52,7 +52,8 @@ pub(crate) struct Assess {
     #[arg(long, value_name = "lost=TIME", value_parser = lost)]
     fail_on: Option<TimeSpan>,
     /// A policy file for `laststream render`.
-    #[arg(long, value_name = "FILE", requires = "cluster", conflicts_with = "fail_on")]
+    #[arg(long, value_name = "FILE", requires = "cluster",
+        conflicts_with_all = ["fail_on", "istio", "kubernetes", "all_namespaces", "selector"])]
     policy: Option<PathBuf>,
     /// The version of Istio, which decides whether sidecars are native.
     #[arg(long, value_name = "VERSION", value_parser = versions::release)]
@@ -96,6 +97,9 @@ impl Assess {
 
 pub(crate) fn run(command: &Assess, printer: &Printer) -> Ended {
     if let Some(policy) = &command.policy {
+        if command.output == Format::Markdown {
+            return Err(misused("with `--policy` the formats are `text` and `json`"));
+        }
         return fit::run(policy, &command.scan, command.output == Format::Json, printer);
     }
     let assessment = read(command, printer)?;

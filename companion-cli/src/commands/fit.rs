@@ -68,7 +68,7 @@ pub(super) fn run(file: &Path, scan: &ScanArgs, is_json: bool, printer: &Printer
         true => printer.value(&report),
         false => print(&report, printer),
     }
-    let fits = !report.trials.iter().any(|trial| trial.verdict.is_negative());
+    let fits = report.trials.iter().all(|trial| trial.verdict == Verdict::Accepted);
     Ok(if fits { Exit::Fine } else { Exit::Negative })
 }
 

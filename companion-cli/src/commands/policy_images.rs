@@ -20,13 +20,13 @@ use crate::commands::{Failure, Printer, misused};
 
 /// A placeholder, which is never printed.
 const SOME_DIGEST: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
+/// How long to wait for an answer that rendering does not need.
+const BRIEFLY: Duration = Duration::from_secs(3);
+
 /// Answers for a registry where only the form of what is rendered counts.
 pub(super) fn some_digest(_: &str, _: Wanted) -> Result<String, String> {
     Ok(SOME_DIGEST.to_owned())
 }
-
-/// How long to wait for an answer that rendering does not need.
-const BRIEFLY: Duration = Duration::from_secs(3);
 
 /// The images of one policy.
 pub(super) struct PolicyImages<'a> {

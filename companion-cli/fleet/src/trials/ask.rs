@@ -133,18 +133,24 @@ impl Cluster {
     pub async fn software(&self) -> Result<Software, FleetError> {
         let kubernetes = self.version().await;
         let nodes = Api::<Node>::all(self.client());
-        let nodes = self.all_of(&nodes, ListParams::default()).await?;
+        let nodes = self.all_of("nodes", &nodes, ListParams::default()).await?;
         let istiods = Api::<Pod>::namespaced(self.client(), ROOT_NAMESPACE);
-        let istiods = self.all_of(&istiods, ListParams::default().labels("app=istiod")).await?;
+        let istiods =
+            self.all_of("pods", &istiods, ListParams::default().labels("app=istiod")).await?;
         Ok(Software::of(kubernetes, nodes, istiods))
     }
 
     /// The objects of a list; none if it may not be read.
-    async fn all_of<K>(&self, api: &Api<K>, params: ListParams) -> Result<Vec<K>, FleetError>
+    async fn all_of<K>(
+        &self,
+        resource: &'static str,
+        api: &Api<K>,
+        params: ListParams,
+    ) -> Result<Vec<K>, FleetError>
     where
         K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
-        let call = Call::new("list", "nodes");
+        let call = Call::new("list", resource);
         match self.pages(&call, params, async |params| api.list(params).await, |item| item).await {
             Err(error) if !error.is_final() => Ok(Vec::new()),
             result => result,

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use laststream_base::image_reference::Reference;
+use laststream_base::versions::{self, Release};
 use serde::Serialize;
 
 /// The first containerd with image volumes.
-const IMAGE_VOLUMES: (u32, u32) = (2, 1);
+const IMAGE_VOLUMES: Release = (2, 1);
 
 /// The versions; what is not known is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -21,14 +23,15 @@ pub struct Software {
 }
 
 impl Software {
-    pub(super) fn of(kubernetes: Option<(u32, u32)>, nodes: Vec<Node>, istiods: Vec<Pod>) -> Self {
+    pub(super) fn of(kubernetes: Option<Release>, nodes: Vec<Node>, istiods: Vec<Pod>) -> Self {
         let infos: Vec<_> =
             nodes.iter().filter_map(|node| node.status.as_ref()?.node_info.as_ref()).collect();
         let containers = istiods.iter().filter_map(|pod| pod.spec.as_ref());
         let images = containers.flat_map(|spec| &spec.containers).filter_map(|c| c.image.as_ref());
+        let tags = images.filter_map(|image| image.parse::<Reference>().ok()?.tag);
         Self {
-            kubernetes: kubernetes.map(|(major, minor)| format!("{major}.{minor}")),
-            istio: images.filter_map(|image| tag(image)).map(str::to_owned).collect(),
+            kubernetes: kubernetes.map(versions::text),
+            istio: tags.collect(),
             nodes: nodes.len(),
             kubelets: infos.iter().map(|info| info.kubelet_version.clone()).collect(),
             runtimes: infos.iter().map(|info| info.container_runtime_version.clone()).collect(),
@@ -38,11 +41,8 @@ impl Software {
     /// The versions of containerd that have no image volumes.
     pub fn without_image_volumes(&self) -> Vec<&str> {
         let is_old = |runtime: &&String| {
-            let version =
-                runtime.strip_prefix("containerd://").map(|text| text.trim_start_matches('v'));
-            let mut numbers = version.into_iter().flat_map(|text| text.split('.'));
-            let mut next = || numbers.next()?.parse::<u32>().ok();
-            next().zip(next()).is_some_and(|version| version < IMAGE_VOLUMES)
+            let version = runtime.strip_prefix("containerd://").map(versions::release);
+            version.is_some_and(|version| version.is_ok_and(|version| version < IMAGE_VOLUMES))
         };
         self.runtimes.iter().filter(is_old).map(String::as_str).collect()
     }
@@ -63,13 +63,6 @@ impl Software {
     }
 }
 
-/// The tag of an image, without a digest.
-fn tag(image: &str) -> Option<&str> {
-    let name = image.split('@').next()?;
-    let (_, tag) = name.rsplit_once('/').map_or(name, |(_, last)| last).split_once(':')?;
-    Some(tag)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{from_value, json};
@@ -87,7 +80,7 @@ mod tests {
             from_value(json!({ "status": { "nodeInfo": info } })).unwrap()
         };
         let istiod = json!({ "spec": { "containers": [{
-            "name": "discovery", "image": "registry:5000/istio/pilot:1.31.0@sha256:00",
+            "name": "discovery", "image": "registry:5000/istio/pilot:1.31.0",
         }] } });
         let nodes =
             vec![node("containerd://1.7.24"), node("containerd://2.1.5"), node("cri-o://1")];

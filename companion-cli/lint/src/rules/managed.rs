@@ -11,8 +11,8 @@ pub(super) const CHECKS: Checks = &[("LS588", blocked_by_aks)];
 /// The beginning of the add-on's revisions, such as `asm-1-27`.
 const REVISION: &str = "asm-";
 const KINDS: [&str; 2] = ["WasmPlugin", "ProxyConfig"];
-const OF_PODS: [&str; 3] = ["terminationGracePeriodSeconds", "volumes", "initContainers"];
-const OF_CONTAINERS: [&str; 3] = ["lifecycle", "env", "volumeMounts"];
+const OF_PODS: [&str; 2] = ["terminationGracePeriodSeconds", "volumes"];
+const OF_CONTAINERS: [&str; 2] = ["lifecycle", "env"];
 
 fn blocked_by_aks<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let is_aks = |revision: &str| revision.starts_with(REVISION);
