@@ -1,12 +1,15 @@
 //! The roles of this program inside a pod: the app, the command of a Job, or the process that keeps
 //! a pod's namespaces. No test code runs there.
 
+use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use kit::h1;
 use kit::prelude::*;
@@ -22,7 +25,15 @@ pub(crate) fn arguments() -> Option<Vec<String>> {
     (arguments.next()? == ROLE).then(|| arguments.collect())
 }
 
-/// Runs a role: `pause`, `app ADDRESS`, or `call ADDRESS HOST PATH CODE`.
+/// The roles of an app. Both are well-behaved: after SIGTERM they accept no new connection, answer
+/// the requests that they have, and end. The patient one does so once nobody has asked it for
+/// [`PATIENT`]: however slowly its clients learn that the pod leaves, it is there for them.
+pub(crate) const ORDINARY_APP: &str = "app";
+pub(crate) const PATIENT_APP: &str = "patient-app";
+
+const PATIENT: Duration = Duration::from_secs(5);
+
+/// Runs a role: `pause`, `app ADDRESS`, `patient-app ADDRESS`, or `call ADDRESS HOST PATH CODE`.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let outcome = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -42,7 +53,8 @@ async fn role(arguments: &[String]) -> Outcome<u8> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["pause"] => terminated().await.map(|()| 0),
-        ["app", address] => app(address.parse()?).await.map(|()| 0),
+        [ORDINARY_APP, address] => app(address.parse()?, Duration::ZERO).await.map(|()| 0),
+        [PATIENT_APP, address] => app(address.parse()?, PATIENT).await.map(|()| 0),
         ["call", address, host, path, code] => {
             call(address.parse()?, host, path).await.and(code.parse().context("an exit code"))
         }
@@ -55,14 +67,23 @@ async fn terminated() -> Outcome {
     signal.recv().await.context("no signal will come")
 }
 
-/// A well-behaved app: after SIGTERM it accepts no new connection, answers the requests that it
-/// has, and ends.
-async fn app(address: SocketAddr) -> Outcome {
-    let mut terminated = Box::pin(terminated());
+/// An app that ends after SIGTERM, once no request has come for this time.
+async fn app(address: SocketAddr, unasked: Duration) -> Outcome {
     let listener =
         TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
     let (stop, stopping) = watch::channel(false);
+    let (asked, last_request) = watch::channel(Instant::now());
     let mut connections = JoinSet::new();
+    let mut terminated = pin!(async {
+        terminated().await?;
+        say("SIGTERM");
+        let mut left = unasked;
+        while !left.is_zero() {
+            sleep(left).await;
+            left = unasked.saturating_sub(last_request.borrow().elapsed());
+        }
+        Outcome::Ok(())
+    });
     loop {
         tokio::select! {
             ended = &mut terminated => {
@@ -72,20 +93,24 @@ async fn app(address: SocketAddr) -> Outcome {
             accepted = listener.accept() => {
                 let (tcp, _) = accepted?;
                 tcp.set_nodelay(true)?;
-                connections.spawn(connection(tcp, stopping.clone()));
+                connections.spawn(connection(tcp, asked.clone(), stopping.clone()));
             }
             Some(_) = connections.join_next() => {}
         }
     }
     drop(listener);
     stop.send(true).ok(); // no client is connected
-    say(&format!("SIGTERM; {} connections are open", connections.len()));
+    say(&format!("{} connections are open", connections.len()));
     while connections.join_next().await.is_some() {}
     say("all answered");
     Ok(())
 }
 
-async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outcome {
+async fn connection(
+    tcp: TcpStream,
+    asked: watch::Sender<Instant>,
+    mut stopping: watch::Receiver<bool>,
+) -> Outcome {
     let mut wire = Wire::plain(tcp);
     loop {
         let head = tokio::select! {
@@ -93,6 +118,7 @@ async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outc
             _ = stopping.wait_for(|stop| *stop) => return Ok(()), // idle: no request is lost
         };
         let Some(head) = head else { return Ok(()) };
+        asked.send_replace(Instant::now());
         if head.headers.get("upgrade").is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
         {
             return websocket::serve(&mut wire).await;
@@ -101,7 +127,7 @@ async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outc
         if let Some(rest) = head.word(1).strip_prefix(EVENTS) {
             return events(&mut wire, rest, stopping).await;
         }
-        tokio::time::sleep(time_of(head.word(1))).await;
+        sleep(time_of(head.word(1))).await;
         let last = *stopping.borrow();
         wire.send(answer(last).as_bytes()).await?;
         if last {
@@ -124,7 +150,7 @@ async fn events(wire: &mut Wire, rest: &str, mut stopping: watch::Receiver<bool>
         left -= 1;
         wire.send(b"9\r\ndata: 1\n\n\r\n").await?;
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            () = sleep(Duration::from_secs(1)) => {}
             changed = stopping.changed() => changed?,
         }
     }

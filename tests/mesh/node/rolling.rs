@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use super::inside::PATIENT_APP;
 use super::load::{HOST, Load, MIXED};
 use super::workload::{AGENT, HOOK, Pod, Proxy, Workload, by_envoy, routes, sidecars};
 use super::world::World;
@@ -67,12 +68,11 @@ pub(super) async fn create_behind(
     know_the_way(gateway, world).await
 }
 
-/// The app behind the gateway. In all runs its hook lets it take requests for 5 s after the
-/// deletion, until gateways and sidecars know that the pod leaves.
+/// The app behind the gateway, which takes requests until gateways and sidecars know that its pod
+/// leaves.
 pub(super) fn app(namespace: &'static str, drain: Option<Value>) -> Workload<'static> {
-    let app_hook = Some(json!({ "preStop": { "sleep": { "seconds": 5 } } }));
     let app = Workload::app(namespace, "app");
-    Workload { proxy: Proxy::Classic, replicas: 3, app_hook, drain, ..app }
+    Workload { proxy: Proxy::Classic, replicas: 3, role: PATIENT_APP, drain, ..app }
 }
 
 /// The run with the policy of another workload.

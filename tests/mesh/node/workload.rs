@@ -82,6 +82,8 @@ pub(crate) struct Workload<'a> {
     pub(crate) replicas: u8,
     pub(crate) grace: u32,
     pub(crate) annotations: Value,
+    /// The app's role in its container.
+    pub(crate) role: &'static str,
     /// `lifecycle` of the app's container.
     pub(crate) app_hook: Option<Value>,
     /// `lifecycle` of the proxy's container, instead of the rendered one.
@@ -109,6 +111,7 @@ impl Default for Workload<'_> {
             replicas: 1,
             grace: 30,
             annotations: json!({}),
+            role: inside::ORDINARY_APP,
             app_hook: None,
             proxy_hook: None,
             grace_afterwards: None,
@@ -156,7 +159,7 @@ impl Workload<'_> {
         let address = if is_alone { format!("0.0.0.0:{SIDECAR}") } else { "127.0.0.1:8080".into() };
         let app = json!({
             "name": "app", "image": IMAGE, "imagePullPolicy": "Never", "lifecycle": self.app_hook,
-            "command": [APP, inside::ROLE, "app", address],
+            "command": [APP, inside::ROLE, self.role, address],
         });
         let containers = match self.proxy {
             Proxy::Gateway => {
