@@ -13,13 +13,11 @@ mod render;
 
 use std::path::Path;
 
-use serde_json::json;
-
 use crate::lab::{self, EnvoylessCase};
 use kit::Outcome;
 use kit::command::CommandOutput;
 use kit::fake_server::{Answer, Asked, Fault};
-use kit::registry::real::{Registry, Settings};
+use kit::registry::real::USERNAME;
 use kit::user::User;
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
@@ -37,12 +35,6 @@ pub(crate) fn cases() -> Vec<EnvoylessCase> {
     .concat()
 }
 
-/// Credentials that no output may show.
-const PASSWORD: &str = "pass-phrase-of-the-test";
-const USERNAME: &str = "tester";
-/// The line of an htpasswd file for these credentials.
-const HTPASSWD: &str = "tester:$2b$04$kZpwtr2LgRNYG1/m0fsw1Ox7s2ZIbdb6nC8xLrQvCDF9aSsH98NGS\n";
-
 /// Runs `laststream push` with the real module.
 fn push(user: &User, arguments: &[&str]) -> Outcome<CommandOutput> {
     let module = lab::module()?;
@@ -55,15 +47,6 @@ fn user_with_password(password: &str) -> Outcome<User> {
     user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
     user.set("LASTSTREAM_REGISTRY_PASSWORD", password);
     Ok(user)
-}
-
-/// A registry that requires these credentials.
-fn registry_with_password(user: &User) -> Outcome<Registry> {
-    let file = user.file("htpasswd", HTPASSWD)?;
-    Registry::start(&Settings {
-        auth: Some(json!({ "htpasswd": { "realm": "test", "path": file } })),
-        ..Settings::default()
-    })
 }
 
 /// A response with status 401 and this challenge.

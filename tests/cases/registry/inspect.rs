@@ -1,9 +1,9 @@
 //! `inspect` and `version`, for an image that `push` put into the real registry.
 
-use super::{PASSWORD, registry_with_password, user_with_password};
+use super::user_with_password;
 use crate::lab::envoyless_cases;
 use kit::prelude::*;
-use kit::registry::real::{Registry, Settings};
+use kit::registry::real::{PASSWORD, Registry, Settings};
 use kit::user::User;
 
 envoyless_cases! {
@@ -29,7 +29,7 @@ fn the_builtin_module_is_pushed_and_recognised() -> Outcome {
 
 fn a_failed_fetch_is_an_error_and_no_finding() -> Outcome {
     let (stranger, user) = (User::new()?, user_with_password(PASSWORD)?);
-    let registry = registry_with_password(&user)?;
+    let registry = Registry::private()?;
     let image = format!("{}/team/laststream:1.0.0", registry.name());
     stranger.run(&["inspect", &image], "")?.expect(2)?.stderr_contains("401")?;
     user.run(&["inspect", &image], "")?.expect(2)?.stderr_contains("404")?.hides(PASSWORD)?;

@@ -4,15 +4,13 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use super::{
-    PASSWORD, USERNAME, push, registry_with_password, unauthorized, user_with_password, utf8,
-};
+use super::{push, unauthorized, user_with_password, utf8};
 use crate::lab::{self, envoyless_cases};
 use kit::certificates::Authority;
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Operation, PUSH};
-use kit::registry::real::{Registry, Settings, skopeo_pull};
+use kit::registry::real::{PASSWORD, Registry, Settings, USERNAME, skopeo_pull};
 use kit::registry::tokens::{Accounts, TokenServer};
 use kit::user::User;
 
@@ -39,8 +37,7 @@ fn docker_login(user: &User, registry: &str, entry: Value) -> Outcome {
 
 /// In the options, the variables and Docker's file; the library's unit tests have the others.
 fn a_password_is_found_in_every_place() -> Outcome {
-    let keeper = User::new()?;
-    let registry = registry_with_password(&keeper)?;
+    let registry = Registry::private()?;
     let (name, module) = (registry.name(), lab::module()?);
     let image = |tag: &str| format!("{name}/laststream:{tag}");
     let fine = |user: &User, tag: &str| -> Outcome {
@@ -66,7 +63,7 @@ fn is_pullable(image: &str) -> Outcome {
 
 fn a_wrong_or_missing_password_is_an_error() -> Outcome {
     let user = User::new()?;
-    let registry = registry_with_password(&user)?;
+    let registry = Registry::private()?;
     let image = registry.image();
     push(&user, &[&image])?
         .expect(2)?

@@ -1,11 +1,12 @@
 //! HTTPS_PROXY and NO_PROXY, with a proxy that opens tunnels.
 
-use super::{PASSWORD, USERNAME, push, utf8};
+use super::{push, utf8};
 use crate::lab::envoyless_cases;
 use kit::certificates::Authority;
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::Faulty;
+use kit::registry::real::{PASSWORD, USERNAME};
 use kit::tunnel::Tunnel;
 use kit::user::User;
 

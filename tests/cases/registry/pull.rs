@@ -6,11 +6,12 @@ use laststream_oci::image::{Descriptor, Reference};
 use laststream_oci::registry::credentials::{FoundLogin, Login, Secret, Sources};
 use laststream_oci::registry::{Options, Registry, RegistryError};
 
-use super::{PASSWORD, USERNAME, wants_password};
+use super::wants_password;
 use crate::lab::{self, envoyless_cases};
 use kit::fake_server::{Answer, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Operation};
+use kit::registry::real::{PASSWORD, USERNAME};
 use kit::registry::sha256;
 
 envoyless_cases! {

@@ -3,12 +3,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{PASSWORD, push, user_with_password, utf8, wants_password};
+use super::{push, user_with_password, utf8, wants_password};
 use crate::lab::envoyless_cases;
 use kit::certificates::Authority;
 use kit::fake_server::{Answer, Asked, Fault};
 use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Operation, PUSH};
+use kit::registry::real::PASSWORD;
 use kit::user::User;
 
 envoyless_cases! {

@@ -1,6 +1,6 @@
 //! `render` pins the digest that a registry has under a tag.
 
-use super::{PASSWORD, USERNAME, push, registry_with_password, user_with_password};
+use super::{push, user_with_password};
 use std::fs;
 
 use laststream_module::analysis::Kind;
@@ -9,7 +9,7 @@ use laststream_oci::image::{Descriptor, Image, LAYER, Packed, archive, compress}
 use crate::lab::{self, envoyless_cases};
 use kit::prelude::*;
 use kit::registry::faulty::Faulty;
-use kit::registry::real::{Registry, Settings};
+use kit::registry::real::{PASSWORD, Registry, Settings, USERNAME};
 use kit::registry::sha256;
 use kit::user::User;
 
@@ -163,7 +163,7 @@ fn two_images(user: &User, module: &str, frames: &str) -> Outcome<String> {
 /// Standard input can be read only once, so all images share the password.
 fn all_images_are_resolved_with_one_login() -> Outcome {
     let user = user_with_password(PASSWORD)?;
-    let registry = registry_with_password(&user)?;
+    let registry = Registry::private()?;
     let image = |name: &str| format!("{}/{name}:1", registry.name());
     push(&user, &[&image("module")])?.expect(0)?;
     user.run(&["push", "--module", "builtin-frames", &image("frames")], "")?.expect(0)?;

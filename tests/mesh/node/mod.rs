@@ -22,6 +22,7 @@ mod machine;
 mod pages;
 mod plain;
 mod reconnects;
+mod registries;
 mod rolling;
 mod scaling;
 mod streaming;
@@ -57,7 +58,7 @@ pub(crate) const LEVEL: Level = Level {
         "systemd",
         "systemctl",
     ],
-    at_a_time: Some(19), // the cases wait most of the time
+    at_a_time: Some(20), // the cases wait most of the time
     cases,
 };
 
@@ -85,5 +86,6 @@ fn cases() -> Vec<Case> {
         case!("n12_under_systemd", systemd::case),
         case!("p2_deletion_cost", scaling::deletion_cost),
         case!("v1_image_volumes_without_a_registry", volumes::case),
+        case!("v2_a_private_registry", registries::case),
     ]
 }

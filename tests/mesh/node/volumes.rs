@@ -36,15 +36,16 @@ pub(crate) async fn case() -> Outcome {
         lane.workload.create(world).await.with_context(|| lane.what.to_owned())?;
     }
     for lane in &lanes {
-        counts(world, lane).await?;
+        counts(world, &lane.workload).await?;
     }
     drop(registry);
     restart(world, &lanes).await?;
     let [.., fetched] = lanes.as_slice() else { bail!("no lane") };
     for lane in lanes.iter().filter(|lane| lane.workload.mounted) {
-        counts(world, lane).await?;
+        counts(world, &lane.workload).await?;
     }
-    refuses(world, fetched).await?;
+    refuses(world, &fetched.workload).await?;
+    note_refusal();
     let tasks: Vec<Task<Seen>> =
         lanes.into_iter().map(|lane| -> Task<Seen> { Box::pin(lane.run(world)) }).collect();
     let seen = side_by_side(tasks).await?;
@@ -145,42 +146,46 @@ async fn restart(world: &World, lanes: &[Lane]) -> Outcome {
     Ok(())
 }
 
-async fn status(world: &World, pod: &Pod) -> Outcome<CommandOutput> {
-    world.exec(NAMESPACE, &pod.name, &[LASTSTREAM, "status", "-o", "json"]).await
+async fn status(world: &World, namespace: &str, pod: &Pod) -> Outcome<CommandOutput> {
+    world.exec(namespace, &pod.name, &[LASTSTREAM, "status", "-o", "json"]).await
 }
 
 /// Whether this proxy has a counter.
-async fn has_counter(world: &World, pod: &Pod) -> Outcome<bool> {
+async fn has_counter(world: &World, namespace: &str, pod: &Pod) -> Outcome<bool> {
     let asked = ["pilot-agent", "request", "GET", "stats?filter=laststream_streams_begun"];
-    let said = world.exec(NAMESPACE, &pod.name, &asked).await?.expect(0)?;
+    let said = world.exec(namespace, &pod.name, &asked).await?.expect(0)?;
     Ok(said.stdout.contains("laststream_streams_begun"))
 }
 
-async fn counts(world: &World, lane: &Lane) -> Outcome {
+/// Waits until the proxy has the module.
+pub(super) async fn counts(world: &World, workload: &Workload<'_>) -> Outcome {
+    let name = workload.name;
     let exact = async || {
-        let pod = lane.workload.pod(world).await?; // a watch may still have a pod that is deleted
-        let status = status(world, &pod).await?.expect(0)?.json()?;
-        ensure_eq!(status["count"], "exact", "{}: {status}", lane.what);
-        ensure!(has_counter(world, &pod).await?, "{}: no counter", lane.what);
+        let pod = workload.pod(world).await?; // a watch may still have a pod that is deleted
+        let status = status(world, workload.namespace, &pod).await?.expect(0)?.json()?;
+        ensure_eq!(status["count"], "exact", "{name}: {status}");
+        ensure!(has_counter(world, workload.namespace, &pod).await?, "{name}: no counter");
         Ok(())
     };
-    wait_for(PATIENCE, &format!("{}: an exact count", lane.what), exact).await
+    wait_for(PATIENCE, &format!("{name}: an exact count"), exact).await
 }
 
-/// Checks that the gate refuses requests, because the agent could not fetch the module.
-async fn refuses(world: &World, lane: &Lane) -> Outcome {
+/// Waits until the gate refuses requests, because the agent could not fetch the module.
+pub(super) async fn refuses(world: &World, workload: &Workload<'_>) -> Outcome {
     let look = async || {
-        let pod = lane.workload.pod(world).await?;
-        let said = status(world, &pod).await?;
-        ensure!(said.stderr.contains("403"), "{}: {said:?}", lane.what);
-        ensure!(!has_counter(world, &pod).await?, "{}: streams are counted", lane.what);
+        let pod = workload.pod(world).await?;
+        let said = status(world, workload.namespace, &pod).await?;
+        ensure!(said.stderr.contains("403"), "{}: {said:?}", workload.name);
+        ensure!(!has_counter(world, workload.namespace, &pod).await?, "streams are counted");
         Ok(())
     };
-    wait_for(PATIENCE, "a gate that refuses", look).await?;
+    wait_for(PATIENCE, "a gate that refuses", look).await
+}
+
+fn note_refusal() {
     let said = "the gate answers 403, requests pass uncounted";
     row("V1", "registry away, pods new: fetched by Istio's agent", said);
     row("V1", "registry away, pods new: image volumes", "`laststream status`: count exact");
-    Ok(())
 }
 
 fn judge(seen: &[Seen]) -> Outcome {

@@ -88,6 +88,8 @@ pub(crate) struct Workload<'a> {
     pub(crate) app_hook: Option<Value>,
     /// `lifecycle` of the proxy's container, instead of the rendered one.
     pub(crate) proxy_hook: Option<Value>,
+    /// Further values of the gateway chart.
+    pub(crate) values: Value,
     /// The grace period that replaces the rendered one.
     pub(crate) grace_afterwards: Option<u32>,
     /// The policy's section `drain`; without it the Deployment has no laststream.
@@ -114,6 +116,7 @@ impl Default for Workload<'_> {
             role: inside::ORDINARY_APP,
             app_hook: None,
             proxy_hook: None,
+            values: json!({}),
             grace_afterwards: None,
             drain: None,
             starts: HOOK,
@@ -267,6 +270,7 @@ impl Workload<'_> {
             filter = Some(world.render(&["envoyfilter"], &policy)?);
             deployment = self.patched(world, &policy, deployment).await?;
         }
+        fill_chart(&mut deployment, &self.values);
         self.edit(&mut deployment);
         Ok((filter, deployment))
     }
@@ -358,6 +362,9 @@ fn fill_chart(deployment: &mut Value, values: &Value) {
     if let Some(volumes) = values.get("volumes") {
         template["spec"]["volumes"] = volumes.clone();
         template["spec"]["containers"][0]["volumeMounts"] = values["volumeMounts"].clone();
+    }
+    for (name, value) in values["env"].as_object().into_iter().flatten() {
+        template["spec"]["containers"][0]["env"] = json!([{ "name": name, "value": value }]);
     }
 }
 

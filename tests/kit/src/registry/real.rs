@@ -15,11 +15,19 @@ use crate::programs::program;
 use crate::wait::wait_for_blocking;
 use crate::{Context as _, Outcome, ensure, ensure_eq};
 
+/// Credentials that no output may show.
+pub const PASSWORD: &str = "pass-phrase-of-the-test";
+pub const USERNAME: &str = "tester";
+/// The line of an htpasswd file for these credentials.
+const HTPASSWD: &str = "tester:$2b$04$kZpwtr2LgRNYG1/m0fsw1Ox7s2ZIbdb6nC8xLrQvCDF9aSsH98NGS\n";
+
 /// The settings of a registry.
 #[derive(Default)]
 pub struct Settings {
     /// The port on which it listens; 0 is any free port.
     pub port: u16,
+    /// The realm of the challenge with which it requires [`USERNAME`] and [`PASSWORD`].
+    pub realm: Option<&'static str>,
     /// `auth` in its configuration.
     pub auth: Option<Value>,
     /// `http.tls` in its configuration.
@@ -38,6 +46,11 @@ pub struct Registry {
 }
 
 impl Registry {
+    /// One that requires [`USERNAME`] and [`PASSWORD`].
+    pub fn private() -> Outcome<Self> {
+        Self::start(&Settings { realm: Some("test"), ..Settings::default() })
+    }
+
     pub fn start(settings: &Settings) -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
         let address = settings.address.unwrap_or("127.0.0.1");
@@ -59,6 +72,11 @@ impl Registry {
         });
         if let Some(auth) = &settings.auth {
             config["auth"] = auth.clone();
+        }
+        if let Some(realm) = settings.realm {
+            let file = folder.path().join("htpasswd");
+            fs::write(&file, HTPASSWD)?;
+            config["auth"] = json!({ "htpasswd": { "realm": realm, "path": file } });
         }
         fs::write(folder.path().join("config.yml"), config.to_string())?; // JSON is YAML
         let log = fs::File::create(folder.path().join("log"))?;
