@@ -60,6 +60,19 @@ impl Url {
         self.0.host_str().is_some_and(is_loopback)
     }
 
+    /// Whether the host has a name, or an address of the internet: `localhost` and addresses of
+    /// loopback interfaces, private networks and links are none.
+    pub fn is_public(&self) -> bool {
+        match self.0.host() {
+            Some(Host::Domain(name)) => name != "localhost",
+            Some(Host::Ipv4(ip)) => !ip.is_private() && !ip.is_loopback() && !ip.is_link_local(),
+            Some(Host::Ipv6(ip)) => {
+                !ip.is_unique_local() && !ip.is_loopback() && !ip.is_unicast_link_local()
+            }
+            None => false,
+        }
+    }
+
     /// Whether TLS is used.
     pub fn is_https(&self) -> bool {
         self.0.scheme() == "https"
@@ -150,6 +163,17 @@ mod tests {
         }
         for host in ["localhost.test", "r.test:80", "10.0.0.1", "[::2]", "128.0.0.1:80"] {
             assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_host_with_a_name_or_an_address_of_the_internet_is_public() {
+        let is_public = |host| Url::parse(&format!("http://{host}/")).unwrap().is_public();
+        for host in ["r.test:80", "8.8.8.8", "[2001:db8::1]"] {
+            assert!(is_public(host), "{host}");
+        }
+        for host in ["localhost:80", "127.1.2.3", "10.0.0.1", "169.254.0.1", "[fe80::1]", "[::1]"] {
+            assert!(!is_public(host), "{host}");
         }
     }
 

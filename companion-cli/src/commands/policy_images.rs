@@ -35,12 +35,15 @@ pub(super) struct PolicyImages<'a> {
     sources: OnceCell<Sources>,
     /// Whether kubelet mounts the images. It takes any layout, and a proxy does not.
     is_mounted: bool,
+    /// Whether Istio's agents fetch them.
+    is_for_agents: bool,
 }
 
 impl<'a> PolicyImages<'a> {
     pub(super) fn new(args: &'a RegistryArgs, policy: &Policy, printer: &'a Printer) -> Self {
         let is_mounted = policy.delivery == Delivery::ImageVolume;
-        Self { args, printer, sources: OnceCell::new(), is_mounted }
+        let is_for_agents = policy.delivery == Delivery::Proxy && policy.placement.is_istio();
+        Self { args, printer, sources: OnceCell::new(), is_mounted, is_for_agents }
     }
 
     /// Calls `render` twice: first to collect the images that it asks for, before any registry is
@@ -144,7 +147,18 @@ impl<'a> PolicyImages<'a> {
         let inspection = || -> Result<_, Box<dyn Error>> {
             let reference: Reference = image.parse()?;
             let registry = Registry::new(&reference.registry, options, sources, self.printer)?;
-            Ok(inspect::image(&registry, &reference)?)
+            let inspection = inspect::image(&registry, &reference)?;
+            if self.is_for_agents
+                && let Some(realm) = registry.realm_that_istio_refuses()
+            {
+                self.printer.warning(&format!(
+                    "from 1.30 on Istio's agent fetches nothing from `{}`, whose challenge has the \
+                        realm `{realm}`: it takes public http(s) addresses only; change the realm \
+                        in the registry, or use `delivery: image_volume`",
+                    reference.registry
+                ));
+            }
+            Ok(inspection)
         };
         let inspection = inspection().map_err(|error| format!("cannot be inspected: {error}"))?;
         let kind = match wanted {

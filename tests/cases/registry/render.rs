@@ -173,7 +173,8 @@ fn all_images_are_resolved_with_one_login() -> Outcome {
     let policy = two_images(&asking, &image("module"), &image("frames"))?;
     let login = ["--username", USERNAME, "--password-stdin"];
     let render = ["render", "all", "--policy", &policy, "--output-dir", "manifests"];
-    asking.run(&[&render[..], &login].concat(), &format!("{PASSWORD}\n"))?.expect(0)?;
+    let said = asking.run(&[&render[..], &login].concat(), &format!("{PASSWORD}\n"))?.expect(0)?;
+    said.stderr_contains("whose challenge has the realm `test`")?;
     let asked = registry.requests().split_off(before);
     let manifests = asked.iter().filter(|request| request.contains("/manifests/"));
     ensure!(manifests.count() <= 4, "an image is asked for again: {asked:#?}");

@@ -106,13 +106,25 @@ impl Registry<'_> {
                     )?;
                     Authorization { header, is_fixed: false }
                 }
-                (Some(Challenge::Basic), Some(Login::Password { username, password })) => {
+                (Some(Challenge::Basic { .. }), Some(Login::Password { username, password })) => {
                     Authorization { header: basic(username, password), is_fixed: true }
                 }
                 _ => return Ok(None),
             };
         self.authorizations.put(scope, &authorization);
         Ok(Some(authorization))
+    }
+
+    /// The realm in a challenge of this registry for which Istio's agent, from 1.30 on, fetches
+    /// nothing from it, whatever credentials it has.
+    pub fn realm_that_istio_refuses(&self) -> Option<String> {
+        self.refused_realm.borrow().clone()
+    }
+
+    pub(super) fn note_realms(&self, challenges: &[Challenge]) {
+        let mut realms = challenges.iter().filter_map(Challenge::realm);
+        let is_refused = |realm: &&str| !Url::parse(realm).is_some_and(|url| url.is_public());
+        self.refused_realm.replace(realms.find(is_refused).map(str::to_owned));
     }
 
     /// Looks for credentials once, because a helper may be slow or prompt the user.

@@ -2,8 +2,17 @@
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Challenge {
-    Basic,
+    Basic { realm: Option<String> },
     Bearer { realm: String, service: Option<String>, scope: Option<String> },
+}
+
+impl Challenge {
+    pub(super) fn realm(&self) -> Option<&str> {
+        match self {
+            Self::Basic { realm } => realm.as_deref(),
+            Self::Bearer { realm, .. } => Some(realm),
+        }
+    }
 }
 
 /// The supported challenges of one header, which may hold several: `Bearer realm="…",service="…",
@@ -34,7 +43,7 @@ fn understood(scheme: &str, parameters: &[(String, String)]) -> Option<Challenge
         parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
     };
     match scheme {
-        "basic" => Some(Challenge::Basic),
+        "basic" => Some(Challenge::Basic { realm: parameter("realm") }),
         "bearer" => Some(Challenge::Bearer {
             realm: parameter("realm")?,
             service: parameter("service"),
@@ -80,6 +89,10 @@ fn value_of(text: &str) -> (String, &str) {
 mod tests {
     use super::*;
 
+    fn basic(realm: &str) -> Challenge {
+        Challenge::Basic { realm: Some(realm.into()) }
+    }
+
     fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Challenge {
         Challenge::Bearer {
             realm: realm.into(),
@@ -91,8 +104,8 @@ mod tests {
     #[test]
     fn every_form_of_challenge_is_parsed() {
         for (header, challenges) in [
-            ("Basic realm=\"r\"", vec![Challenge::Basic]),
-            ("basic", vec![Challenge::Basic]),
+            ("Basic realm=\"r\"", vec![basic("r")]),
+            ("basic", vec![Challenge::Basic { realm: None }]),
             (
                 "Bearer realm=\"https://a.test/token?x=1,2\",service=\"r.test\",\
                  scope=\"repository:a:pull,push\"",
@@ -112,9 +125,9 @@ mod tests {
             ),
             (
                 "Basic realm=\"a \\\" b\", Bearer realm=\"https://a.test\"",
-                vec![Challenge::Basic, bearer("https://a.test", None, None)],
+                vec![basic("a \" b"), bearer("https://a.test", None, None)],
             ),
-            ("Negotiate, Basic realm=x", vec![Challenge::Basic]),
+            ("Negotiate, Basic realm=x", vec![basic("x")]),
             ("Bearer service=\"without realm\"", vec![]),
             ("Bearer realm=\"https://a.test", vec![bearer("https://a.test", None, None)]),
             ("", vec![]),

@@ -100,6 +100,7 @@ pub struct Registry<'a> {
     progress: &'a dyn Progress,
     authorizations: Cache,
     logins: RefCell<HashMap<String, Option<FoundLogin>>>,
+    refused_realm: RefCell<Option<String>>,
 }
 
 struct Call<'a> {
@@ -167,6 +168,7 @@ impl<'a> Registry<'a> {
             progress,
             authorizations: Cache::default(),
             logins: RefCell::default(),
+            refused_realm: RefCell::default(),
         })
     }
 
@@ -227,6 +229,7 @@ impl Repository<'_> {
             .iter()
             .filter_map(|header| header.to_str().ok());
         let challenges: Vec<_> = headers.flat_map(challenge::parse).collect();
+        self.registry.note_realms(&challenges);
         match self.registry.authorize(&challenges, self.name, &self.scope)? {
             Some(authorization) if call.resend => self.follow(call, Some(&authorization)),
             Some(_) => Ok(RegistryResponse { renewed: true, ..answer }),
