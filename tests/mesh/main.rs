@@ -13,6 +13,7 @@ mod fleet;
 mod isolation;
 mod istio;
 mod level;
+mod load;
 mod mesh_tls;
 mod node;
 mod objects;

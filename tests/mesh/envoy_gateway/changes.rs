@@ -13,7 +13,7 @@ const GATEWAY: &str = "g4";
 pub(super) async fn case() -> Outcome {
     let world = World::get().await?;
     let upstream = Upstream::start().await?;
-    world.gateway(GATEWAY, upstream.h1()).await?;
+    world.gateway(GATEWAY, &upstream).await?;
     let deployment = world.deployment(GATEWAY, |_| true).await?;
     let _pod = Pod::serving(world, &deployment).await?;
     for change in changes(include_str!("objects/changes.yaml"), &[("gateway", &GATEWAY)])? {

@@ -16,7 +16,7 @@ const POLICY: &str = "drain: {longest_request: 20s}\nforwarded_proto: {presets: 
 pub(super) async fn accepted_and_exact() -> Outcome {
     let world = World::get().await?;
     let upstream = Upstream::start().await?;
-    world.gateway(GATEWAY, upstream.h1()).await?;
+    world.gateway(GATEWAY, &upstream).await?;
     let own = world.deployment(GATEWAY, |_| true).await?;
     let own = &own["spec"]["template"]["spec"];
     let names: Vec<_> = containers(own).map(|container| container["name"].clone()).collect();

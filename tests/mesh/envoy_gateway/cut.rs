@@ -16,7 +16,7 @@ const NODE: &str = "g6-node";
 pub(super) async fn case() -> Outcome {
     let world = World::get().await?;
     let upstream = Upstream::start().await?;
-    world.gateway(GATEWAY, upstream.h1()).await?;
+    world.gateway(GATEWAY, &upstream).await?;
     let changes = changes(include_str!("objects/cut.yaml"), &[("gateway", &GATEWAY)])?;
     // Envoy starts with the old objects, so none of them replaces a listener.
     let old: Vec<Value> = changes.iter().map(|change| change.old.clone()).collect();

@@ -68,7 +68,7 @@ pub(super) async fn case() -> Outcome {
     let world = World::get().await?;
     let upstream = Upstream::start().await?;
     for lane in &LANES {
-        world.gateway(lane.gateway, upstream.h1()).await?;
+        world.gateway(lane.gateway, &upstream).await?;
         let deployment = deployment(world, lane).await?;
         long_and_idle(world, lane, &deployment, &upstream).await?;
         late_requests(world, lane, &deployment).await?;

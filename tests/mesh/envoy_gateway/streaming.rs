@@ -19,7 +19,7 @@ const WHOLE: u16 = 200;
 pub(super) async fn case() -> Outcome {
     let world = World::get().await?;
     let upstream = Upstream::start().await?;
-    world.gateway(GATEWAY, upstream.h1()).await?;
+    world.gateway(GATEWAY, &upstream).await?;
     let untimed = r#"--patch=[{"op": "remove", "path": "/spec/rules/0/timeouts"}]"#;
     let route = format!("httproute/{GATEWAY}");
     world.cluster.patch(EDGE, &route, &["--type=json", untimed]).await?;

@@ -59,9 +59,14 @@ impl World {
     }
 
     /// Creates a Gateway, and routes all its requests to this upstream.
-    pub(crate) async fn gateway(&self, name: &str, upstream: SocketAddr) -> Outcome {
-        let app = forwarded(upstream).await?;
-        let given: &[Given<'_>] = &[("name", &name), ("port", &app.port()), ("address", &APP)];
+    pub(crate) async fn gateway(&self, name: &str, upstream: &Upstream) -> Outcome {
+        let (app, grpc) = (forwarded(upstream.h1()).await?, forwarded(upstream.h2()).await?);
+        let given: &[Given<'_>] = &[
+            ("name", &name),
+            ("port", &app.port()),
+            ("grpc_port", &grpc.port()),
+            ("address", &APP),
+        ];
         let objects = objects(include_str!("objects/gateway.yaml"), given)?;
         self.cluster.apply_all(&objects).await
     }

@@ -1,8 +1,8 @@
 //! E3: changes of Istio's objects, three of which replace listeners, and the streams of a gateway
 //! that they cut.
 
-use super::load::HOST;
 use super::rolling::know_the_way;
+use super::service::HOST;
 use super::workload::{self, Workload, gateway_label};
 use super::world::World;
 use crate::cut_streams::{DRAIN, Gateway};

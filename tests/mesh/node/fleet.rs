@@ -3,9 +3,9 @@
 
 use std::time::Instant;
 
-use super::load::HOST;
 use super::machine::NAME;
 use super::rolling::create_behind;
+use super::service::HOST;
 use super::workload::{Workload, routes};
 use super::world::World;
 use crate::seen::row;

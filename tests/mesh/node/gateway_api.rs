@@ -3,8 +3,8 @@
 //! N2 are Deployments of the user.
 
 use super::lane::{Lane, OUTLASTS_ALL, long_grace, side_by_side};
-use super::load::HOST;
 use super::rolling::{app, know_the_way, under_load};
+use super::service::HOST;
 use super::workload::{GATEWAY, Workload, sidecars};
 use super::world::World;
 use crate::objects::render_all;

@@ -17,7 +17,6 @@ mod image;
 pub(crate) mod inside;
 mod jobs;
 mod lane;
-mod load;
 mod machine;
 mod pages;
 mod plain;
@@ -25,6 +24,7 @@ mod reconnects;
 mod registries;
 mod rolling;
 mod scaling;
+mod service;
 mod streaming;
 mod systemd;
 mod volumes;
@@ -86,6 +86,6 @@ fn cases() -> Vec<Case> {
         case!("n12_under_systemd", systemd::case),
         case!("p2_deletion_cost", scaling::deletion_cost),
         case!("v1_image_volumes_without_a_registry", volumes::case),
-        case!("v2_a_private_registry", registries::case),
+        case!("v3_a_private_registry", registries::case),
     ]
 }

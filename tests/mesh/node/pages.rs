@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::inside::EVENTS;
-use super::load::{HOST, endpoint};
-use super::world::World;
+use super::service::{HOST, Service};
+use crate::load::any_of;
 use kit::locked;
 use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
@@ -81,21 +81,13 @@ pub(super) struct Pages {
 }
 
 struct Shared {
-    world: &'static World,
-    namespace: &'static str,
-    /// The name of the gateway's Service.
-    service: &'static str,
+    gateway: Service,
     pages: Mutex<Vec<Page>>,
 }
 
 impl Pages {
     /// Opens this number of pages of each kind, and waits until all are connected.
-    pub(super) async fn open(
-        world: &'static World,
-        namespace: &'static str,
-        service: &'static str,
-        counts: &[(Kind, usize)],
-    ) -> Outcome<Self> {
+    pub(super) async fn open(gateway: Service, counts: &[(Kind, usize)]) -> Outcome<Self> {
         let new = |kind| Page {
             kind,
             is_open: false,
@@ -106,7 +98,7 @@ impl Pages {
         let kinds = counts.iter().flat_map(|(kind, count)| std::iter::repeat_n(*kind, *count));
         let all: Vec<Page> = kinds.map(new).collect();
         let kinds: Vec<Kind> = all.iter().map(|page| page.kind).collect();
-        let shared = Arc::new(Shared { world, namespace, service, pages: Mutex::new(all) });
+        let shared = Arc::new(Shared { gateway, pages: Mutex::new(all) });
         let mut tasks = JoinSet::new();
         for (index, kind) in kinds.into_iter().enumerate() {
             tasks.spawn(live(Arc::clone(&shared), index, kind));
@@ -167,7 +159,7 @@ async fn live(shared: Arc<Shared>, index: usize, kind: Kind) {
 
 /// Runs a connection from its beginning to its end. It is an error if it never opens.
 async fn visit(shared: &Shared, index: usize, kind: Kind) -> Outcome<End> {
-    let to = endpoint(shared.world, shared.namespace, shared.service).await;
+    let to = any_of(&shared.gateway).await;
     let opened = || shared.change(index, |page| page.is_open = true);
     let client = Client::connect(to).await?;
     let request = Request::get(kind.path()).host(HOST);

@@ -8,11 +8,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::time::{Instant, sleep};
 
 use super::lane::{Task, side_by_side};
-use super::load::{HOST, Load, SHORT};
 use super::pages::{CHAT, End, Kind, Page, Pages};
 use super::rolling::create_behind;
+use super::service::{HOST, Service};
 use super::workload::{Workload, routes};
 use super::world::World;
+use crate::load::{Load, SHORT};
 use crate::seen::row;
 use kit::prelude::*;
 
@@ -108,8 +109,9 @@ async fn restart(world: &'static World, way: &'static Way) -> Outcome<Seen> {
     let gateway = gateway(world, way);
     let pods = create_behind(&gateway, &objects(namespace), Some(&app), world).await?;
     let old = pods.first().context("a pod")?;
-    let load = Load::start(world, namespace, GATEWAY, &SHORT);
-    let pages = Pages::open(world, namespace, GATEWAY, &PAGES).await?;
+    let service = Service { world, namespace, name: GATEWAY };
+    let load = Load::start(service, &SHORT);
+    let pages = Pages::open(service, &PAGES).await?;
     sleep(OLD).await;
     let began = Instant::now();
     world.restart(namespace, GATEWAY).await?;

@@ -1,4 +1,4 @@
-//! V2: registries that want a password. A gateway whose agent has it, as docs/delivery.md says, one
+//! V3: registries that want a password. A gateway whose agent has it, as docs/delivery.md says, one
 //! whose agent has none, and one whose registry asks in a way that Istio's agent refuses.
 
 use super::machine::ADDRESS;
@@ -35,9 +35,9 @@ pub(crate) async fn case() -> Outcome {
     let pod = odd.pod(world).await?.name;
     let logs = world.cluster.run(&["logs", "--namespace", NAMESPACE, &pod]).await?;
     ensure!(logs.contains("rejected unsafe bearer realm"), "{logs}");
-    row("V2", "a private registry, the Secret and the values of docs/delivery.md", "count exact");
-    row("V2", "the same registry without them", "the gate answers 403, requests pass uncounted");
-    row("V2", "a registry with `Basic realm=\"Registry\"`, with both", "Istio's agent refuses it");
+    row("V3", "a private registry, the Secret and the values of docs/delivery.md", "count exact");
+    row("V3", "the same registry without them", "the gate answers 403, requests pass uncounted");
+    row("V3", "a registry with `Basic realm=\"Registry\"`, with both", "Istio's agent refuses it");
     Ok(())
 }
 

@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::inside::PATIENT_APP;
-use super::load::{HOST, Load, MIXED};
+use super::service::{HOST, Service};
 use super::workload::{AGENT, HOOK, Pod, Proxy, Workload, by_envoy, routes, sidecars};
 use super::world::World;
+use crate::load::{Load, MIXED};
 use crate::seen::row;
 use kit::prelude::*;
 
@@ -103,7 +104,7 @@ pub(super) async fn under_load(
     gateway: &'static str,
 ) -> Outcome<Run> {
     let begun = Instant::now();
-    let load = Load::start(world, namespace, gateway, &MIXED);
+    let load = Load::start(Service { world, namespace, name: gateway }, &MIXED);
     for _ in 0..ROUNDS {
         for deployment in ["app", gateway] {
             world.restart(namespace, deployment).await?;
@@ -112,16 +113,12 @@ pub(super) async fn under_load(
             world.rolled(namespace, deployment).await?;
         }
     }
-    let enough = async || {
-        ensure!(load.requests() >= ENOUGH, "{} requests", load.requests());
-        Ok(())
-    };
-    wait_for(PATIENCE, "enough requests", enough).await?;
+    load.enough(ENOUGH).await?;
     let tally = load.finish().await?;
     let seen = format!(
         "{} requests, {} of them WebSockets, in {:.0} s: {} lost",
         tally.requests.load(Ordering::Relaxed),
-        tally.websockets.load(Ordering::Relaxed),
+        tally.long_lived.load(Ordering::Relaxed),
         begun.elapsed().as_secs_f64(),
         tally.failures()
     );

@@ -1,7 +1,7 @@
 //! P2: a scale-down deletes the pods with the fewest streams.
 
-use super::load::HOST;
 use super::rolling::create_behind;
+use super::service::HOST;
 use super::workload::{Pod, Workload, routes};
 use super::world::World;
 use crate::seen::row;

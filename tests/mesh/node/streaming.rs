@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use super::inside::EVENTS;
 use super::lane::{Task, side_by_side};
-use super::load::{HOST, endpoint};
 use super::pages::{End, read_events};
 use super::rolling::create_behind;
+use super::service::{HOST, Service};
 use super::workload::{Workload, routes};
 use super::world::World;
+use crate::load::any_of;
 use crate::seen::row;
 use kit::prelude::*;
 
@@ -86,7 +87,7 @@ async fn restart(world: &'static World, way: &'static Way) -> Outcome<Seen> {
     let old = pods.first().context("a pod")?;
     let deployment = format!("deployment/{GATEWAY}");
     world.cluster.patch(namespace, &deployment, &["--patch", AT_ONCE]).await?;
-    let to = endpoint(world, namespace, GATEWAY).await;
+    let to = any_of(&Service { world, namespace, name: GATEWAY }).await;
     let events = AtomicUsize::new(0);
     let stream = async {
         let begun = Instant::now();

@@ -2,7 +2,7 @@
 //! endpoint, and old ones stay until a side closes them. Clients follow HTTP: a client leaves when
 //! `connection: close` or GOAWAY asks it to.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,23 +10,44 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::workload::GATEWAY;
-use super::world::World;
 use kit::h2;
 use kit::locked;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 
 const H2_STREAMS: usize = 8;
-/// `test.local`, the host of all requests: the kit's HTTP/2 requests use it.
-pub(crate) const HOST: &str = "test.local";
+
+/// The proxies that get new connections.
+pub(crate) trait Endpoints: Send + Sync + 'static {
+    /// One of those that are ready.
+    fn any(&self) -> Option<SocketAddr>;
+    /// The name of the pod, for failures.
+    fn pod_at(&self, address: SocketAddr) -> String;
+    /// The host of all requests.
+    fn host(&self) -> &'static str;
+}
+
+/// One of those that are ready, which it waits for.
+pub(crate) async fn any_of(endpoints: &dyn Endpoints) -> SocketAddr {
+    loop {
+        if let Some(address) = endpoints.any() {
+            return address;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+}
 
 /// The clients of each protocol, and their requests.
 pub(crate) struct Mix {
     h1_clients: usize,
     h2_connections: usize,
     websockets: usize,
-    path: fn() -> String,
+    /// Clients that make one gRPC call after the other, on one connection each.
+    grpc_clients: usize,
+    /// The path of a request that takes so many milliseconds.
+    path: fn(u16) -> String,
+    /// How long a request takes, in milliseconds.
+    takes: fn() -> u16,
     /// The pause between two requests on a connection of HTTP/1.
     pause: Duration,
 }
@@ -36,7 +57,9 @@ pub(crate) const MIXED: Mix = Mix {
     h1_clients: 28,
     h2_connections: 4,
     websockets: 4,
-    path: mostly_short,
+    grpc_clients: 0,
+    path: |millis| format!("/takes/{millis}"),
+    takes: mostly_short,
     pause: Duration::ZERO,
 };
 /// Short requests, about 60 a second.
@@ -44,15 +67,21 @@ pub(crate) const SHORT: Mix = Mix {
     h1_clients: 8,
     h2_connections: 0,
     websockets: 0,
-    path: || "/takes/20".into(),
+    grpc_clients: 0,
+    takes: || 20,
     pause: Duration::from_millis(100),
+    ..MIXED
 };
+/// [`MIXED`] for the kit's upstream, which knows gRPC, too.
+pub(crate) const WITH_GRPC: Mix =
+    Mix { grpc_clients: 4, path: |millis| format!("/delay/{millis}"), ..MIXED };
 
 /// The results of all requests.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) requests: AtomicUsize,
-    pub(crate) websockets: AtomicUsize,
+    /// The WebSockets and gRPC calls among them.
+    pub(crate) long_lived: AtomicUsize,
     failures: Mutex<Vec<Failed>>,
 }
 
@@ -86,10 +115,7 @@ pub(crate) struct Load {
 }
 
 struct Shared {
-    world: &'static World,
-    namespace: &'static str,
-    /// The name of the gateway's Service.
-    service: &'static str,
+    endpoints: Box<dyn Endpoints>,
     mix: &'static Mix,
     begun: Instant,
     ending: AtomicBool,
@@ -97,16 +123,9 @@ struct Shared {
 }
 
 impl Load {
-    pub(crate) fn start(
-        world: &'static World,
-        namespace: &'static str,
-        service: &'static str,
-        mix: &'static Mix,
-    ) -> Self {
+    pub(crate) fn start(endpoints: impl Endpoints, mix: &'static Mix) -> Self {
         let shared = Shared {
-            world,
-            namespace,
-            service,
+            endpoints: Box::new(endpoints),
             mix,
             begun: Instant::now(),
             ending: AtomicBool::new(false),
@@ -123,12 +142,20 @@ impl Load {
         for _ in 0..mix.websockets {
             clients.spawn(websocket_client(Arc::clone(&shared)));
         }
+        for _ in 0..mix.grpc_clients {
+            clients.spawn(grpc_client(Arc::clone(&shared)));
+        }
         Self { clients, shared }
     }
 
-    /// How many requests have ended.
-    pub(crate) fn requests(&self) -> usize {
-        self.shared.tally.requests.load(Ordering::Relaxed)
+    /// Waits until so many requests have ended.
+    pub(crate) async fn enough(&self, count: usize) -> Outcome {
+        wait_for(PATIENCE, "enough requests", async || {
+            let requests = self.shared.tally.requests.load(Ordering::Relaxed);
+            ensure!(requests >= count, "{requests} requests");
+            Ok(())
+        })
+        .await
     }
 
     /// Begins no more requests, and waits for those in flight.
@@ -147,16 +174,11 @@ impl Shared {
     }
 
     async fn gateway(&self) -> SocketAddr {
-        endpoint(self.world, self.namespace, self.service).await
+        any_of(self.endpoints.as_ref()).await
     }
 
-    fn pod_at(&self, gateway: SocketAddr) -> String {
-        let address = gateway.ip().to_string();
-        let there = |pod: &Value| pod["status"]["podIP"] == address.as_str();
-        let names = self.world.pods.find(self.namespace, |pod| {
-            there(pod).then(|| pod["metadata"]["name"].as_str().map(str::to_owned))?
-        });
-        names.into_iter().next().unwrap_or_else(|| format!("{address}, which is gone"))
+    fn path(&self) -> String {
+        (self.mix.path)((self.mix.takes)())
     }
 
     /// A new connection; nothing after a failure, which is noted.
@@ -169,7 +191,7 @@ impl Shared {
         if let Err(failure) = outcome {
             let failed = Failed {
                 after: self.begun.elapsed(),
-                pod: self.pod_at(gateway),
+                pod: self.endpoints.pod_at(gateway),
                 what: format!("{what}: {failure:#}"),
             };
             locked(&self.tally.failures).push(failed);
@@ -177,39 +199,13 @@ impl Shared {
     }
 }
 
-/// A random ready endpoint of a gateway's Service.
-pub(super) async fn endpoint(world: &World, namespace: &str, service: &str) -> SocketAddr {
-    loop {
-        let ready = world.slices.find(namespace, |slice| {
-            if slice["metadata"]["labels"]["kubernetes.io/service-name"] != service {
-                return None;
-            }
-            let endpoints = slice["endpoints"]
-                .as_array()?
-                .iter()
-                .filter(|endpoint| endpoint["conditions"]["ready"] == true);
-            Some(
-                endpoints
-                    .filter_map(|endpoint| endpoint["addresses"][0].as_str()?.parse().ok())
-                    .collect::<Vec<_>>(),
-            )
-        });
-        let ready: Vec<IpAddr> = ready.into_iter().flatten().collect();
-        if let Some(address) = fastrand::choice(&ready) {
-            return SocketAddr::new(*address, GATEWAY);
-        }
-        sleep(Duration::from_millis(50)).await;
-    }
-}
-
-/// The path of a request that takes from 10 ms to 8 s; most are short.
-fn mostly_short() -> String {
-    let millis = match fastrand::u8(..100) {
+/// From 10 ms to 8 s; most are short.
+fn mostly_short() -> u16 {
+    match fastrand::u8(..100) {
         0..90 => fastrand::u16(10..60),
         90..98 => fastrand::u16(200..1000),
         _ => fastrand::u16(2000..=8000),
-    };
-    format!("/takes/{millis}")
+    }
 }
 
 async fn h1_client(shared: Arc<Shared>) {
@@ -218,8 +214,8 @@ async fn h1_client(shared: Arc<Shared>) {
         let connection = Client::connect(gateway).await;
         let Some(mut client) = shared.connected(gateway, connection) else { continue };
         while shared.goes_on() {
-            let path = (shared.mix.path)();
-            let response = client.request(&Request::get(&path).host(HOST)).await;
+            let path = shared.path();
+            let response = client.request(&Request::get(&path).host(shared.endpoints.host())).await;
             let stays = response.as_ref().is_ok_and(|response| {
                 response.header("connection").is_none_or(|value| value != "close")
             });
@@ -254,7 +250,7 @@ async fn h2_client(shared: Arc<Shared>) {
                 }
                 continue;
             }
-            let path = (shared.mix.path)();
+            let path = shared.path();
             // after GOAWAY the stream was never sent
             let Ok(stream) = client.open(h2::get(&path), true).await else { break };
             begun += 1;
@@ -275,20 +271,52 @@ async fn h2_client(shared: Arc<Shared>) {
 async fn websocket_client(shared: Arc<Shared>) {
     while shared.goes_on() {
         let gateway = shared.gateway().await;
-        let outcome = conversation(gateway).await;
-        shared.tally.websockets.fetch_add(1, Ordering::Relaxed);
+        let outcome = conversation(gateway, shared.endpoints.host()).await;
+        shared.tally.long_lived.fetch_add(1, Ordering::Relaxed);
         shared.note(gateway, "WebSocket", outcome);
     }
 }
 
 /// Sends texts for 2 to 5 seconds, however slow the echoes, and closes cleanly.
-async fn conversation(gateway: SocketAddr) -> Outcome {
+async fn conversation(gateway: SocketAddr, host: &str) -> Outcome {
     let client = Client::connect(gateway).await?;
-    let mut socket = WebSocket::upgrade(client, Request::get("/ws").host(HOST)).await?;
+    let mut socket = WebSocket::upgrade(client, Request::get("/ws").host(host)).await?;
     let until = Instant::now() + Duration::from_millis(fastrand::u64(2_000..5_000));
     while Instant::now() < until {
         socket.echo("text").await?;
         sleep(Duration::from_millis(200)).await;
     }
     socket.close(1000).await
+}
+
+/// A client that makes calls until GOAWAY asks it to leave. Each has three messages and their
+/// echoes, and ends with the upstream's trailers.
+async fn grpc_client(shared: Arc<Shared>) {
+    while shared.goes_on() {
+        let gateway = shared.gateway().await;
+        let connection = h2::Client::connect(gateway).await;
+        let Some(mut client) = shared.connected(gateway, connection) else { continue };
+        while shared.goes_on() {
+            // after GOAWAY the stream was never sent
+            let Ok(stream) = client.open(h2::grpc("/grpc"), false).await else { break };
+            let pause = Duration::from_millis((shared.mix.takes)().into()) / 3;
+            let outcome = call(stream, pause).await;
+            shared.tally.long_lived.fetch_add(1, Ordering::Relaxed);
+            shared.note(gateway, "gRPC", outcome);
+        }
+    }
+}
+
+async fn call(mut stream: h2::Stream, pause: Duration) -> Outcome {
+    stream.head().await?.expect(200)?;
+    for _ in 0..3 {
+        stream.send("message", false).await?;
+        stream.piece().await?.context("no echo")?;
+        sleep(pause).await;
+    }
+    stream.send("", true).await?;
+    while stream.piece().await?.is_some() {}
+    let status = stream.trailers().await?.get("grpc-status");
+    ensure_eq!(status.as_deref(), Some("0"), "grpc-status");
+    Ok(())
 }
