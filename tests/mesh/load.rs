@@ -21,6 +21,8 @@ const H2_STREAMS: usize = 8;
 pub(crate) trait Endpoints: Send + Sync + 'static {
     /// One of those that are ready.
     fn any(&self) -> Option<SocketAddr>;
+    /// Whether a client may still connect there: one that is late tries another.
+    fn has(&self, address: SocketAddr) -> bool;
     /// The name of the pod, for failures.
     fn pod_at(&self, address: SocketAddr) -> String;
     /// The host of all requests.
@@ -183,7 +185,12 @@ impl Shared {
 
     /// A new connection; nothing after a failure, which is noted.
     fn connected<C>(&self, gateway: SocketAddr, connection: Outcome<C>) -> Option<C> {
-        connection.map_err(|failure| self.note(gateway, "connecting", Err(failure))).ok()
+        let connection = connection.inspect_err(|failure| {
+            if self.endpoints.has(gateway) {
+                self.note(gateway, "connecting", Err(Error::msg(format!("{failure:#}"))));
+            }
+        });
+        connection.ok()
     }
 
     fn note(&self, gateway: SocketAddr, what: &str, outcome: Outcome) {

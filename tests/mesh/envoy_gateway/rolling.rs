@@ -41,6 +41,10 @@ impl load::Endpoints for Endpoints {
         fastrand::choice(locked(&self.0).iter()).copied()
     }
 
+    fn has(&self, address: SocketAddr) -> bool {
+        locked(&self.0).contains(&address)
+    }
+
     fn pod_at(&self, address: SocketAddr) -> String {
         address.to_string()
     }

@@ -37,6 +37,10 @@ impl Endpoints for Service {
         fastrand::choice(&ready).map(|address| SocketAddr::new(*address, GATEWAY))
     }
 
+    fn has(&self, _: SocketAddr) -> bool {
+        true // its pods take connections for seconds after the Service has lost them
+    }
+
     fn pod_at(&self, gateway: SocketAddr) -> String {
         let address = gateway.ip().to_string();
         let there = |pod: &Value| pod["status"]["podIP"] == address.as_str();
