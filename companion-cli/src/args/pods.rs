@@ -152,9 +152,7 @@ impl FleetArgs {
             ports: Ports { stats: self.stats_port, ..self.pods.reach.ports() },
             ..self.pods.selection()
         };
-        let pods = cluster.pods(&selection).await?;
-        let missing = selection.missing(&pods);
-        Ok((pods, missing))
+        cluster.targets(&selection).await
     }
 
     pub(crate) async fn survey(

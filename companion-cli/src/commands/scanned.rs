@@ -37,7 +37,7 @@ pub(crate) async fn scan(arguments: &ScanArgs, ports: Ports) -> Result<Scanned, 
     let has_objects = arguments.selector.is_none() && objects.iter().any(is_own);
     if running.is_empty() && refused.is_empty() && !has_objects {
         let why = "nothing to check was found: are the namespace and the labels right?";
-        return Err(FleetError::NothingFound(why).into());
+        return Err(FleetError::NothingFound(why.to_owned()).into());
     }
     Ok(Scanned { cluster, objects, running, gated, refused })
 }

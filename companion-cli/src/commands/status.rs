@@ -27,8 +27,8 @@ use crate::screen::{Screen, can_redraw};
      laststream status --node worker-3\n\n\
      {EXIT_CODES} With --watch, 0 means that the gate is open, and 2 that it has not answered for \
      10 s. For many pods, 0 means that all proxies answered, 1 that at least one proxy or gate did \
-     not (see the table), and 2 that the API server cannot be reached or a right is missing; \
-     --watch runs until it is interrupted."
+     not (see the table), and 2 that the API server cannot be reached, a right is missing, or the \
+     namespace or the selector has no pod; --watch runs until it is interrupted."
 ))]
 pub(crate) struct Status {
     #[command(flatten)]

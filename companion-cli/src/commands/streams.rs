@@ -14,7 +14,8 @@ use crate::commands::{Ended, Exit, Printer};
         streams --secret-file /etc/laststream/secret\n  laststream streams web-1 -n shop\n  \
         laststream streams -n shop -l app=web\n\n\
         {EXIT_CODES} For many pods, 1 means that the list may lack streams: pods could not be \
-        asked, have not listed all, or have more than `--limit`."
+        asked, have not listed all, or have more than `--limit`; and 2 also that the namespace or \
+        the selector has no pod."
 ))]
 pub(crate) struct Streams {
     #[command(flatten)]

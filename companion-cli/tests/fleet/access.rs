@@ -77,7 +77,7 @@ fn the_header_of_an_overloaded_server_says_how_long_to_wait() -> Outcome {
                 (LIST, 0) => {
                     Answer::new(code).with("retry-after", seconds.to_string()).body("later")
                 }
-                (LIST, _) => list(&[], ""),
+                (LIST, _) => list(&[pod("a")], ""),
                 _ => Answer::new(200).body(PAGE),
             })
         })?;
@@ -110,7 +110,7 @@ fn an_unreachable_server_and_a_missing_context_are_named() -> Outcome {
 #[test]
 fn another_user_is_impersonated() -> Outcome {
     let cluster = Cluster::start(|_, _| Ok(list(&[], "")))?;
-    let arguments = ["status", "--as", "operator", "--as-group", "a", "--as-group", "b"];
+    let arguments = ["status", "-A", "--as", "operator", "--as-group", "a", "--as-group", "b"];
     cluster.run(&arguments)?.expect(0)?;
     let asked = cluster.server.asked();
     assert_eq!(asked[0].header("impersonate-user"), Some("operator"));

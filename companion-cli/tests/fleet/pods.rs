@@ -238,15 +238,47 @@ fn streams_that_are_counted_and_not_listed_are_reported() -> Outcome {
 }
 
 #[test]
-fn a_selector_of_no_pod_is_not_a_fleet_without_streams() -> Outcome {
+fn pods_without_a_proxy_are_not_a_fleet_without_streams() -> Outcome {
     let mut other = pod("a");
     other["spec"]["containers"][0]["name"] = json!("app");
-    for (pods, others) in [(vec![], "0 pods"), (vec![other], "1 pod")] {
-        let cluster = Cluster::with_pods(&pods, |_| Answer::new(404))?;
-        let said = cluster.run(&["streams", "-n", "shop", "-l", "app=wbe"])?.expect(0)?;
-        let words = format!("no pod with a proxy was found, and {others} without one");
-        said.hides("no stream is in flight")?.stderr_contains(&words)?;
+    let cluster = Cluster::with_pods(&[other], |_| Answer::new(404))?;
+    let said = cluster.run(&["streams", "-n", "shop", "-l", "app=web"])?.expect(0)?;
+    let words = "no pod with a proxy was found, and 1 pod without one";
+    said.hides("no stream is in flight")?.stderr_contains(words)?;
+    Ok(())
+}
+
+#[test]
+fn a_selector_of_no_pod_is_an_error_for_each_command() -> Outcome {
+    let cluster = Cluster::start(|_, _| Ok(list(&[], "")))?;
+    for command in [
+        &["status", "-o", "json"][..],
+        &["streams", "-o", "json"],
+        &["deletion-cost", "--once"],
+        &["deletion-cost", "--clear"],
+        &["drain", "--yes"],
+        &["wait"],
+    ] {
+        let said = cluster.run(&[command, &["-l", "app=wbe"]].concat())?.expect(2)?;
+        let words = "error: no pod that runs has the labels `app=wbe`: compare them with";
+        let said = said.stderr_contains(words)?;
+        assert_eq!(said.stdout, "", "{command:?}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_watch_goes_on_without_a_pod() -> Outcome {
+    let cluster = Cluster::start(|asked, before| {
+        Ok(match (asked.path(), before) {
+            (LIST, 0) => list(&[], ""),
+            (LIST, _) => status(401, "Unauthorized", "expired"),
+            _ => Answer::new(200).body(PAGE),
+        })
+    })?;
+    let said = cluster.run(&[&STATUS[..], &["--watch"]].concat())?.expect(2)?;
+    said.stderr_contains("warning: namespace `shop` has no pod that runs")?;
+    assert_eq!(cluster.asked(LIST), 2);
     Ok(())
 }
 

@@ -6,18 +6,18 @@ use std::thread;
 
 use kit::Outcome;
 use kit::command::run;
+use kit::fake_server::Answer;
 use kit::tunnel::Tunnel;
 use serde_json::json;
 
-use crate::support::{Cluster, LIST, STATUS, list};
+use crate::support::{Cluster, LIST, PAGE, STATUS, pod};
 
 /// Only the proxy can resolve this host.
 const API: &str = "http://api.test:6443";
 const PASSWORD: &str = "hunter2";
 
-/// An API server without pods.
 fn cluster() -> Outcome<Cluster> {
-    Cluster::start(|_, _| Ok(list(&[], "")))
+    Cluster::with_pods(&[pod("a")], |_| Answer::new(200).body(PAGE))
 }
 
 /// The same API server behind a tunnel.

@@ -74,7 +74,7 @@ pub enum FleetError {
     NoSelector,
     /// Why nothing was listed that a command could be for.
     #[error("{0}")]
-    NothingFound(&'static str),
+    NothingFound(String),
     /// Why a pod has no gate that could be asked.
     #[error("{0}")]
     NoProxy(&'static str),

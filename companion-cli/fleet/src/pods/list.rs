@@ -33,9 +33,32 @@ pub struct Selection {
 
 impl Selection {
     /// The names that none of these pods has.
-    pub fn missing(&self, pods: &[PodFacts]) -> Vec<String> {
+    fn missing(&self, pods: &[PodFacts]) -> Vec<String> {
         let is_missing = |name: &&String| !pods.iter().any(|pod| pod.name == **name);
         self.names.iter().filter(is_missing).cloned().collect()
+    }
+
+    /// The error if no pod is selected. A node or a whole cluster may have none; a namespace or a
+    /// selector without a pod is a slip.
+    fn slip(&self, namespace: &str) -> Option<String> {
+        match &self.labels {
+            _ if self.node.is_some() => None,
+            Some(labels) => {
+                let place = match self.everywhere {
+                    true => "-A".to_owned(),
+                    false => format!("-n {namespace}"),
+                };
+                Some(format!(
+                    "no pod that runs has the labels `{labels}`: compare them with `kubectl get \
+                     pods {place} --show-labels`"
+                ))
+            }
+            None if self.everywhere => None,
+            None => Some(format!(
+                "namespace `{namespace}` has no pod that runs, or does not exist: name another one \
+                 with `-n`, or all with `-A`"
+            )),
+        }
     }
 }
 
@@ -59,6 +82,24 @@ impl Cluster {
             .map(|name| self.listed(selection, format!("metadata.name={name}")))
             .buffered(AT_A_TIME);
         pods.try_concat().await
+    }
+
+    /// The pods of a selection, and the names that none of them has.
+    ///
+    /// # Errors
+    /// The API server does not list them, or the namespace or the selector has none.
+    pub async fn targets(
+        &self,
+        selection: &Selection,
+    ) -> Result<(Vec<PodFacts>, Vec<String>), FleetError> {
+        let pods = self.pods(selection).await?;
+        let missing = selection.missing(&pods);
+        match selection.slip(self.namespace()) {
+            Some(why) if pods.is_empty() && missing.is_empty() => {
+                Err(FleetError::NothingFound(why))
+            }
+            _ => Ok((pods, missing)),
+        }
     }
 
     async fn listed(
@@ -110,5 +151,33 @@ fn fields(selection: &Selection) -> String {
     match &selection.node {
         Some(node) => format!("{running},spec.nodeName={node}"),
         None => running.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_and_labels_must_have_a_pod_and_a_node_and_a_cluster_need_not() {
+        let slip = |everywhere, labels: Option<&str>, node: Option<&str>| {
+            let [labels, node] = [labels, node].map(|text| text.map(str::to_owned));
+            Selection { everywhere, labels, node, ..Selection::default() }.slip("shop")
+        };
+        assert_eq!(slip(true, None, None), None);
+        assert_eq!(slip(true, None, Some("n")), None);
+        assert_eq!(slip(false, Some("app=web"), Some("n")), None);
+        for (everywhere, labels, words) in [
+            (false, None, "namespace `shop` has no pod that runs, or does not exist"),
+            (
+                false,
+                Some("app=web"),
+                "labels `app=web`: compare them with `kubectl get pods -n shop ",
+            ),
+            (true, Some("app=web"), "labels `app=web`: compare them with `kubectl get pods -A "),
+        ] {
+            let slip = slip(everywhere, labels, None).unwrap_or_default();
+            assert!(slip.contains(words), "{slip}");
+        }
     }
 }

@@ -31,14 +31,8 @@ pub(super) async fn targets(
     pods: &PodArgs,
     cluster: &Cluster,
 ) -> Result<(Vec<PodFacts>, Vec<PodOutcome>), FleetError> {
-    let selection = pods.selection();
-    let pods = cluster.pods(&selection).await?;
-    let missing = missing(&selection.missing(&pods), cluster);
-    if pods.is_empty() && missing.is_empty() {
-        let why = "no pod was found: are the namespace and the labels right?";
-        return Err(FleetError::NothingFound(why));
-    }
-    Ok((pods, missing))
+    let (pods, names) = cluster.targets(&pods.selection()).await?;
+    Ok((pods, missing(&names, cluster)))
 }
 
 fn missing(names: &[String], cluster: &Cluster) -> Vec<PodOutcome> {
