@@ -42,7 +42,8 @@ static_flags() {
     local sysroot commit
     sysroot=$(rustc --print sysroot)
     commit=$(rustc --version --verbose | sed -n 's/^commit-hash: //p')
-    printf -- '-C%s\n' linker=rust-lld linker-flavor=ld.lld link-self-contained=yes
+    # Without `relr`, the relocations in the program for x86_64 take about 1.6 MB.
+    printf -- '-C%s\n' linker=rust-lld linker-flavor=ld.lld link-self-contained=yes link-arg=--pack-dyn-relocs=relr
     printf -- '--remap-path-prefix=%s\n' "${CARGO_HOME:-$HOME/.cargo}=/cargo" "$sysroot/lib/rustlib/src/rust=/rustc/$commit" "$PWD=/laststream" \
         "$CARGO_TARGET_DIR=/target"
 }
