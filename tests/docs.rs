@@ -256,7 +256,7 @@ fn named_cases_exist() -> Outcome {
             );
         }
     }
-    ensure_eq!(rows.len(), 39, "rows");
+    ensure_eq!(rows.len(), 36, "rows");
     Ok(())
 }
 
