@@ -9,7 +9,7 @@ use crate::pods::{Pod, is_gateway_chart_key};
 /// The ends of the API groups whose objects rules read.
 const GROUPS: [&str; 3] = ["istio.io", "gateway.networking.k8s.io", "gateway.envoyproxy.io"];
 /// Other kinds that rules read.
-const KINDS: [&str; 7] = [
+const KINDS: [&str; 8] = [
     "Application",
     "ApplicationSet",
     "HelmRelease",
@@ -17,6 +17,7 @@ const KINDS: [&str; 7] = [
     "Namespace",
     "NodePool",
     "Service",
+    "TargetGroupBinding",
 ];
 /// Values of the charts of Istio's control plane.
 const VALUES: [&str; 5] = ["meshConfig", "pilot", "cni", "ztunnel", "proxy"];

@@ -18,15 +18,20 @@ const DEREGISTRATION: &str = "deregistration_delay.timeout_seconds=";
 pub(super) fn load_balancer_beyond_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let gated = gated_pods(inputs);
     for service in of_kind(inputs, "Service") {
-        let Some(annotations) = service.node.fields("metadata.annotations") else { continue };
         let of_service = gated.iter().filter(|(_, _, pod)| selects(service, *pod));
         let gates: Vec<&Gate> = of_service.map(|(_, gate, _)| gate).collect();
-        let first = gates.iter().min_by_key(|gate| gate.begin.delay_ms);
-        if let Some((gate, place)) = first.zip(network_balancer(annotations)) {
-            too_early(gate, place, findings);
+        let Some(first) = gates.iter().min_by_key(|gate| gate.begin.delay_ms) else { continue };
+        let annotations = service.node.fields("metadata.annotations");
+        match annotations.and_then(network_balancer) {
+            Some(place) => too_early(first, Behind::AwsNlb, place, findings),
+            // No field says which kind of load balancer it is: an Application Load Balancer is the
+            // one that stops earlier.
+            None => bindings(service)
+                .for_each(|place| too_early(first, Behind::AwsAlb, place, findings)),
         }
         let longest = gates.iter().max_by_key(|gate| gate.deadline_ms);
-        if let Some((gate, attributes)) = longest.zip(annotations.get(ATTRIBUTES)) {
+        let attributes = annotations.and_then(|annotations| annotations.get(ATTRIBUTES));
+        if let Some((gate, attributes)) = longest.zip(attributes) {
             cut_before(gate, attributes, findings);
         }
     }
@@ -50,15 +55,33 @@ fn network_balancer(annotations: Node<'_>) -> Option<Node<'_>> {
     has_pods.then_some(kind)
 }
 
-fn too_early<'g>(gate: &Gate, place: Node<'g>, findings: &mut Findings<'g>) {
-    let least = Behind::AwsNlb.delay();
+/// The references of TargetGroupBindings that give the pods of a Service to a load balancer by
+/// their own addresses.
+fn bindings(service: Object<'_>) -> impl Iterator<Item = Node<'_>> {
+    // Without `targetType` the controller looks it up: nodes need a port of the Service there.
+    let has_no_node_port = matches!(service.node.text_of("spec.type"), None | Some("ClusterIP"));
+    of_kind(service.node.texts, "TargetGroupBinding")
+        .filter(move |binding| {
+            let targets = binding.node.text_of("spec.targetType");
+            binding.is_near(service) && targets.map_or(has_no_node_port, |kind| kind == "ip")
+        })
+        .filter_map(|binding| binding.node.fields("spec.serviceRef.name"))
+        .filter(move |name| name.text() == Some(service.name()))
+}
+
+fn too_early<'g>(gate: &Gate, behind: Behind, place: Node<'g>, findings: &mut Findings<'g>) {
+    let least = behind.delay();
+    let fix = match behind {
+        Behind::AwsNlb => "`behind: aws_nlb`",
+        Behind::AwsAlb => "`behind: aws_alb`, or `aws_nlb` for a Network Load Balancer,",
+    };
     if gate.begin.delay_ms < least.millis() {
         let delay = gate.begin.delay_ms / 1000;
         findings.at(
             place,
             format!(
                 "it sends new clients for {least} after the deletion of a pod, and the gate may \
-                 end it after {delay} s: write `behind: aws_nlb` under `drain` in the policy"
+                 end it after {delay} s: write {fix} under `drain` in the policy"
             ),
         );
     }
