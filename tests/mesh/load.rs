@@ -74,9 +74,14 @@ pub(crate) const SHORT: Mix = Mix {
     pause: Duration::from_millis(100),
     ..MIXED
 };
-/// [`MIXED`] for the kit's upstream, which knows gRPC, too.
-pub(crate) const WITH_GRPC: Mix =
-    Mix { grpc_clients: 4, path: |millis| format!("/delay/{millis}"), ..MIXED };
+/// [`MIXED`] for the kit's upstream, which knows gRPC, too; half as much of HTTP.
+pub(crate) const WITH_GRPC: Mix = Mix {
+    h1_clients: 14,
+    h2_connections: 2,
+    grpc_clients: 4,
+    path: |millis| format!("/delay/{millis}"),
+    ..MIXED
+};
 
 /// The results of all requests.
 #[derive(Default)]

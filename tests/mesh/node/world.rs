@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::image::IMAGE;
 use super::machine::{ADDRESS, Machine, NAME};
 use super::watch::Watch;
-use super::workload::Workload;
+use super::workload::{SIDECAR, Workload};
 use crate::cluster::{Cluster, Settings, holds};
 use crate::istio::{Istio, ROOT};
 use crate::started::Started;
@@ -102,9 +102,18 @@ impl World {
             _registry: registry,
         };
         world.node_ready().await?;
-        Workload::app("default", "backend").create(&world).await?;
+        world.backend().await?;
         say(&format!("node: ready after {:.1} s", begun.elapsed().as_secs_f64()));
         Ok(world)
+    }
+
+    /// The app that all cases may call: it answers before the first of them begins.
+    async fn backend(&self) -> Outcome {
+        let backend = Workload::app("default", "backend");
+        backend.create(self).await?;
+        let to = SocketAddr::new(backend.pod(self).await?.address, SIDECAR);
+        let answers = async || once(to, &Request::get("/")).await?.expect(200).map(drop);
+        wait_for(PATIENCE, "the app to answer", answers).await
     }
 
     async fn node_ready(&self) -> Outcome {
