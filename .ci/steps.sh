@@ -89,7 +89,11 @@ licences() {
 # The crates that others may use are ready to publish: each compiles from its archive alone.
 package() {
     local crates=(--package manifest-text --package laststream-base --package laststream-http --package laststream-oci --package laststream-drain)
-    cargo package --quiet --locked --allow-dirty "${crates[@]}"
+    local folder
+    # Cargo takes the packed crates in a folder for unchanged while their version is the same: each run has a new folder.
+    folder=$(mktemp -d)
+    CARGO_TARGET_DIR=$folder cargo package --quiet --locked --allow-dirty "${crates[@]}"
+    rm -r "$folder"
 }
 
 # The site for users; and the pages of the crates, for developers of the project, so private items are in, and may be linked to.
