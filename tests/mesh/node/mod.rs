@@ -58,7 +58,7 @@ pub(crate) const LEVEL: Level = Level {
         "systemd",
         "systemctl",
     ],
-    at_a_time: Some(20), // the cases wait most of the time
+    at_a_time: Some(19), // the cases wait most of the time
     cases,
 };
 
