@@ -15,6 +15,8 @@ use kit::locked;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 
+/// The host of all requests: the kit's HTTP/2 requests use it.
+pub(crate) const HOST: &str = "test.local";
 const H2_STREAMS: usize = 8;
 
 /// The proxies that get new connections.
@@ -25,8 +27,6 @@ pub(crate) trait Endpoints: Send + Sync + 'static {
     fn has(&self, address: SocketAddr) -> bool;
     /// The name of the pod, for failures.
     fn pod_at(&self, address: SocketAddr) -> String;
-    /// The host of all requests.
-    fn host(&self) -> &'static str;
 }
 
 /// One of those that are ready, which it waits for.
@@ -227,7 +227,7 @@ async fn h1_client(shared: Arc<Shared>) {
         let Some(mut client) = shared.connected(gateway, connection) else { continue };
         while shared.goes_on() {
             let path = shared.path();
-            let response = client.request(&Request::get(&path).host(shared.endpoints.host())).await;
+            let response = client.request(&Request::get(&path).host(HOST)).await;
             let stays = response.as_ref().is_ok_and(|response| {
                 response.header("connection").is_none_or(|value| value != "close")
             });
@@ -283,16 +283,16 @@ async fn h2_client(shared: Arc<Shared>) {
 async fn websocket_client(shared: Arc<Shared>) {
     while shared.goes_on() {
         let gateway = shared.gateway().await;
-        let outcome = conversation(gateway, shared.endpoints.host()).await;
+        let outcome = conversation(gateway).await;
         shared.tally.long_lived.fetch_add(1, Ordering::Relaxed);
         shared.note(gateway, "WebSocket", outcome);
     }
 }
 
 /// Sends texts for 2 to 5 seconds, however slow the echoes, and closes cleanly.
-async fn conversation(gateway: SocketAddr, host: &str) -> Outcome {
+async fn conversation(gateway: SocketAddr) -> Outcome {
     let client = Client::connect(gateway).await?;
-    let mut socket = WebSocket::upgrade(client, Request::get("/ws").host(host)).await?;
+    let mut socket = WebSocket::upgrade(client, Request::get("/ws").host(HOST)).await?;
     let until = Instant::now() + Duration::from_millis(fastrand::u64(2_000..5_000));
     while Instant::now() < until {
         socket.echo("text").await?;

@@ -48,10 +48,6 @@ impl load::Endpoints for Endpoints {
     fn pod_at(&self, address: SocketAddr) -> String {
         address.to_string()
     }
-
-    fn host(&self) -> &'static str {
-        "test.local"
-    }
 }
 
 pub(super) async fn case() -> Outcome {

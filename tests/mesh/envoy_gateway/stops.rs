@@ -124,16 +124,16 @@ fn request(key: &str) -> JoinHandle<Outcome> {
 
 /// How many requests were answered, cut or refused.
 #[derive(Debug, Default)]
-pub(super) struct Fate {
-    pub(super) answered: u64,
-    pub(super) cut: u64,
-    pub(super) refused: u64,
+struct Fate {
+    answered: u64,
+    cut: u64,
+    refused: u64,
 }
 
 impl Fate {
     /// Sends a request that takes so long, on a separate connection.
-    pub(super) async fn send(&mut self, to: SocketAddr, takes: Duration) {
-        let Ok(client) = Client::connect(to).await else {
+    async fn send(&mut self, takes: Duration) {
+        let Ok(client) = Client::connect(local(PORT)).await else {
             self.refused += 1;
             return;
         };
@@ -145,12 +145,12 @@ impl Fate {
         }
     }
 
-    pub(super) fn words(&self) -> String {
+    fn words(&self) -> String {
         let Self { answered, cut, refused } = self;
         format!("{answered} requests answered, {cut} cut, {refused} refused")
     }
 
-    pub(super) fn expect_nothing_lost(&self) -> Outcome {
+    fn expect_nothing_lost(&self) -> Outcome {
         ensure_eq!((self.cut, self.refused), (0, 0), "nothing is lost");
         Ok(())
     }
@@ -256,7 +256,7 @@ async fn steady_requests() -> (Fate, bool) {
     let begun = Instant::now();
     while begun.elapsed() < LATE {
         let this = Instant::now();
-        fate.send(local(PORT), SHORT).await;
+        fate.send(SHORT).await;
         sleep(GAP).await;
         stalled |= fate.expect_nothing_lost().is_ok() && this.elapsed() > SHORT + GAP + STALL;
     }

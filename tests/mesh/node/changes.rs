@@ -2,10 +2,10 @@
 //! that they cut.
 
 use super::rolling::know_the_way;
-use super::service::HOST;
 use super::workload::{self, Workload, gateway_label};
 use super::world::World;
 use crate::cut_streams::{DRAIN, Gateway};
+use crate::load::HOST;
 use crate::objects::{Given, changes};
 use kit::prelude::*;
 

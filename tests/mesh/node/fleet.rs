@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use super::machine::NAME;
 use super::rolling::create_behind;
-use super::service::HOST;
 use super::workload::{Workload, routes};
 use super::world::World;
+use crate::load::HOST;
 use crate::seen::row;
 use kit::command::CommandOutput;
 use kit::prelude::*;

@@ -4,9 +4,9 @@
 
 use super::lane::{Lane, OUTLASTS_ALL, long_grace, side_by_side};
 use super::rolling::{app, know_the_way, under_load};
-use super::service::HOST;
 use super::workload::{GATEWAY, Workload, sidecars};
 use super::world::World;
+use crate::load::HOST;
 use crate::objects::render_all;
 use crate::seen::row;
 use kit::prelude::*;

@@ -25,9 +25,9 @@ pub(crate) fn arguments() -> Option<Vec<String>> {
     (arguments.next()? == ROLE).then(|| arguments.collect())
 }
 
-/// The roles of an app. Both are well-behaved: after SIGTERM they accept no new connection, answer
-/// the requests that they have, and end. The patient one does so once nobody has asked it for
-/// [`PATIENT`]: however slowly its clients learn that the pod leaves, it is there for them.
+/// The roles of an app. After SIGTERM the ordinary app accepts no new connection, answers the
+/// requests that it has, and ends. The patient app does the same after [`PATIENT`] without a
+/// request, so it waits for clients that learn slowly that the pod leaves.
 pub(crate) const ORDINARY_APP: &str = "app";
 pub(crate) const PATIENT_APP: &str = "patient-app";
 

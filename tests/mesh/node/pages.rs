@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::inside::EVENTS;
-use super::service::{HOST, Service};
-use crate::load::any_of;
+use super::service::Service;
+use crate::load::{HOST, any_of};
 use kit::locked;
 use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};

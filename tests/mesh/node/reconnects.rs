@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep};
 use super::lane::{Task, side_by_side};
 use super::pages::{CHAT, End, Kind, Page, Pages};
 use super::rolling::create_behind;
-use super::service::{HOST, Service};
+use super::service::Service;
 use super::workload::{Workload, routes};
 use super::world::World;
-use crate::load::{Load, SHORT};
+use crate::load::{HOST, Load, SHORT};
 use crate::seen::row;
 use kit::prelude::*;
 

@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::inside::PATIENT_APP;
-use super::service::{HOST, Service};
+use super::service::Service;
 use super::workload::{AGENT, HOOK, Pod, Proxy, Workload, by_envoy, routes, sidecars};
 use super::world::World;
-use crate::load::{Load, MIXED};
+use crate::load::{HOST, Load, MIXED};
 use crate::seen::row;
 use kit::prelude::*;
 

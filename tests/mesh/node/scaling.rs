@@ -1,9 +1,9 @@
 //! P2: a scale-down deletes the pods with the fewest streams.
 
 use super::rolling::create_behind;
-use super::service::HOST;
 use super::workload::{Pod, Workload, routes};
 use super::world::World;
+use crate::load::HOST;
 use crate::seen::row;
 use kit::prelude::*;
 

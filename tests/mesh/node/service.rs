@@ -7,9 +7,6 @@ use super::world::World;
 use crate::load::Endpoints;
 use kit::prelude::*;
 
-/// `test.local`, the host of all requests: the kit's HTTP/2 requests use it.
-pub(crate) const HOST: &str = "test.local";
-
 #[derive(Clone, Copy)]
 pub(crate) struct Service {
     pub(crate) world: &'static World,
@@ -48,9 +45,5 @@ impl Endpoints for Service {
             there(pod).then(|| pod["metadata"]["name"].as_str().map(str::to_owned))?
         });
         names.into_iter().next().unwrap_or_else(|| format!("{address}, which is gone"))
-    }
-
-    fn host(&self) -> &'static str {
-        HOST
     }
 }

@@ -8,10 +8,10 @@ use super::inside::EVENTS;
 use super::lane::{Task, side_by_side};
 use super::pages::{End, read_events};
 use super::rolling::create_behind;
-use super::service::{HOST, Service};
+use super::service::Service;
 use super::workload::{Workload, routes};
 use super::world::World;
-use crate::load::any_of;
+use crate::load::{HOST, any_of};
 use crate::seen::row;
 use kit::prelude::*;
 
