@@ -64,7 +64,7 @@ bill_of_materials() (
 check_programs() {
     local machine
     for machine in x86_64 aarch64; do
-        check_program "$machine" release/laststream 28000000 # half of it is the project's own; no dependency stands out
+        check_program "$machine" release/laststream 25000000 # half of it is the project's own; no dependency stands out
         check_program "$machine" hook/laststream-hook 2000000
     done
 }
