@@ -11,6 +11,8 @@ use laststream_base::causes::Context as _;
 pub const CHECKSUMS: &str = "SHA256SUMS";
 /// The manifest of the kubectl plugin; krew wants the plugin's name.
 pub const PLUGIN: &str = "laststream.yaml";
+/// The formula of Homebrew, which wants the program's name.
+pub const FORMULA: &str = "laststream.rb";
 
 /// The archive with the program for a platform.
 #[must_use]
@@ -52,6 +54,11 @@ pub fn shell_archive() -> String {
 #[must_use]
 pub fn sbom_file() -> String {
     format!("laststream-{VERSION}.cdx.json")
+}
+
+/// The address of a file.
+pub(crate) fn download(file: &str) -> String {
+    format!("{}/releases/download/v{VERSION}/{file}", env!("CARGO_PKG_REPOSITORY"))
 }
 
 /// Files by name.

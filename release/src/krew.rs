@@ -3,11 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::files::Files;
+use crate::files::{Files, download};
 use crate::{Platform, VERSION, program_archive, yaml};
-
-/// The base URL of downloads; `VERSION` and the file name follow it.
-const DOWNLOADS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/releases/download");
 
 pub(crate) fn manifest(files: &Files) -> Result<String, String> {
     let platforms: Vec<Value> =
@@ -38,7 +35,7 @@ fn entry(platform: Platform, files: &Files) -> Option<Value> {
     let digest = files.digest(&archive)?;
     Some(json!({
         "selector": { "matchLabels": { "os": "linux", "arch": platform.architecture() } },
-        "uri": format!("{DOWNLOADS}/v{VERSION}/{archive}"),
+        "uri": download(&archive),
         "sha256": digest.hex(),
         "files": [{ "from": "laststream", "to": "." }, { "from": "LICENSE", "to": "." }],
         "bin": "laststream",

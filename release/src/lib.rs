@@ -4,6 +4,7 @@
 
 mod certificates;
 mod files;
+mod homebrew;
 mod image;
 mod inputs;
 mod krew;
@@ -23,8 +24,8 @@ pub(crate) use laststream_oci::image::{
 };
 
 pub use files::{
-    CHECKSUMS, PLUGIN, command_image, frames_image, hook_image, module_image, program_archive,
-    sbom_file, shell_archive,
+    CHECKSUMS, FORMULA, PLUGIN, command_image, frames_image, hook_image, module_image,
+    program_archive, sbom_file, shell_archive,
 };
 pub use inputs::{Inputs, Program};
 pub use platform::Platform;
@@ -59,6 +60,7 @@ pub fn write(inputs: &Inputs, folder: &Path) -> Result<(), String> {
     files.add(shell_archive(), shell::archive(inputs)?);
     files.add(sbom_file(), sbom::reproducible(&inputs.sbom)?);
     files.add(PLUGIN.to_owned(), krew::manifest(&files)?.into_bytes());
+    files.add(FORMULA.to_owned(), homebrew::formula(&files)?.into_bytes());
     files.write(folder)
 }
 

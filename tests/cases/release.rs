@@ -7,6 +7,7 @@
 mod action;
 mod files;
 mod first_path;
+mod formula;
 mod hook;
 mod images;
 mod plugin;
@@ -31,6 +32,7 @@ pub(crate) fn cases() -> Vec<EnvoylessCase> {
         action::cases(),
         files::cases(),
         first_path::cases(),
+        formula::cases(),
         hook::cases(),
         images::cases(),
         plugin::cases(),

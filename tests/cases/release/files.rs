@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use laststream_release::{
-    CHECKSUMS, PLUGIN, Platform, VERSION, command_image, frames_image, hook_image, module_image,
+    CHECKSUMS, FORMULA, PLUGIN, Platform, VERSION, command_image, frames_image, hook_image, module_image,
     program_archive, sbom_file, shell_archive,
 };
 
@@ -35,6 +35,7 @@ fn checksums_cover_every_file() -> Outcome {
         shell_archive(),
         sbom_file(),
         PLUGIN.to_owned(),
+        FORMULA.to_owned(),
     ]);
     let text = String::from_utf8(release.read(CHECKSUMS)?)?;
     let named: BTreeSet<String> =
