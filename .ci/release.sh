@@ -10,7 +10,17 @@ make_release() {
     bill_of_materials "$work/sbom.json"
     rm -rf "$1"
     cargo run --quiet --locked --package laststream-release -- --programs "$CARGO_TARGET_DIR" --sbom "$work/sbom.json" "$1"
+    sign_checksums "$1"
     rm -r "$work"
+}
+
+# sign_checksums FOLDER: signs them with the owner's key, where LASTSTREAM_SIGNING_KEY names its file.
+sign_checksums() {
+    if [[ -n ${LASTSTREAM_SIGNING_KEY-} ]]; then
+        ssh-keygen -q -Y sign -f "$LASTSTREAM_SIGNING_KEY" -n file "$1/SHA256SUMS"
+    else
+        echo 'the checksums are not signed: LASTSTREAM_SIGNING_KEY names no key' >&2
+    fi
 }
 
 # Compiles the static programs for both machines. Rust's own linker links. Neither paths of this machine nor settings of the user get into the programs.

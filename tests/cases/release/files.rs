@@ -6,17 +6,25 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use laststream_release::{
-    CHECKSUMS, FORMULA, PLUGIN, Platform, VERSION, command_image, frames_image, hook_image, module_image,
-    program_archive, sbom_file, shell_archive,
+    CHECKSUMS, FORMULA, PLUGIN, Platform, VERSION, command_image, frames_image, hook_image,
+    module_image, program_archive, sbom_file, shell_archive,
 };
 
 use super::{FILES, Release, names, run, unpacked};
+use crate::docs::commands;
 use crate::lab::envoyless_cases;
 use kit::prelude::*;
 use kit::process::guarded;
+use kit::programs::program;
+use kit::user::User;
+use kit::{command, workspace};
+
+/// Names the key that signs the checksums.
+const KEY: &str = "LASTSTREAM_SIGNING_KEY";
 
 envoyless_cases! {
     checksums_cover_every_file,
+    checksums_are_signed_with_the_owners_key,
     the_same_inputs_give_the_same_bytes,
     programs_run_from_their_archives,
     completions_and_manual_pages_are_complete,
@@ -42,8 +50,32 @@ fn checksums_cover_every_file() -> Outcome {
         text.lines().filter_map(|line| Some(line.split_once("  ")?.1.to_owned())).collect();
     ensure_eq!(named, expected, "files with a checksum");
     let there: BTreeSet<String> =
-        names(release.path())?.into_iter().filter(|name| name != CHECKSUMS).collect();
+        names(release.path())?.into_iter().filter(|name| !name.starts_with(CHECKSUMS)).collect();
     ensure_eq!(there, expected, "files in the folder");
+    Ok(())
+}
+
+/// By the function of `.ci/run release`; the command of docs/release.md checks the signature.
+fn checksums_are_signed_with_the_owners_key() -> Outcome {
+    let (user, keygen) = (User::new()?, program("ssh-keygen")?);
+    run(user.command(&keygen).args("-q -t ed25519 -f key -C owner -N".split(' ')).arg(""))?;
+    user.file(CHECKSUMS, "the checksums\n")?;
+    let path = [keygen.parent().context("a folder")?, "/usr/bin".as_ref(), "/bin".as_ref()];
+    let path = std::env::join_paths(path)?;
+    let bash = |script: &str| {
+        let mut command = user.command("bash");
+        command.args(["-euc", script]).env("PATH", &path).env(KEY, user.path("key"));
+        command
+    };
+    let sign = format!("source .ci/release.sh; sign_checksums {}", user.path("").display());
+    run(bash(&sign).current_dir(workspace()))?;
+    let key = fs::read_to_string(user.path("key.pub"))?;
+    user.file("laststream.signers", format!("owner {key}"))?;
+    let check = commands("docs/release.md", "ssh-keygen")?;
+    run(&mut bash(&check))?.stdout_contains("Good \"file\" signature for owner")?;
+    user.file(CHECKSUMS, "other checksums\n")?;
+    let refused = command::run(&mut bash(&check))?;
+    ensure!(refused.code == Some(255), "another file has the signature: {}", refused.stdout);
     Ok(())
 }
 
