@@ -139,6 +139,9 @@ release() {
     make_release "$files"
     check_programs
     LASTSTREAM_RELEASE_FILES=$files counted cargo test --package laststream-workspace --test envoy --locked -- release::
+    mkdir -p target/released
+    tar -xzf "$files"/laststream-*-"$(uname -m)"-*.tar.gz -C target/released laststream
+    LASTSTREAM_TEST_PROGRAM=$PWD/target/released/laststream counted cargo test --test mesh --features mesh --locked -- m1_install_as_documented
     cat "$files/SHA256SUMS"
 }
 

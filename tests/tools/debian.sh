@@ -31,6 +31,23 @@ debian_whole() {
     printf '%s\n' "$folder/run/$name"
 }
 
+# debian_root: prints the folder of a Debian that holds no more than a shell, `curl` and `tar`.
+debian_root() {
+    local folder
+    folder=$(cache_folder)/tools/debian-root
+    sources=$PWD/tests/tools/debian-13 once "$folder" unpack_root >&2
+    printf '%s\n' "$folder"
+}
+
+unpack_root() {
+    local purpose='an empty machine, for the release'
+    echo "fetching Debian's base ($purpose): once"
+    fetch_packages "$1" install --download-only --no-install-recommends --yes base-files bash coreutils curl gzip tar ||
+        missing "a Debian ($purpose)" base-files
+    unpack_fetched "$1" usr/bin/curl
+    echo 127.0.0.1 localhost >"$1/etc/hosts" # as Debian's installer does
+}
+
 # once FOLDER COMMAND...: runs a command with an unfinished folder, which gets its name only if the command succeeds. A second run at the
 # same time waits, and then finds the folder.
 once() (

@@ -18,27 +18,23 @@ type Built = OnceLock<Result<PathBuf, String>>;
 
 /// The path of the program. Cargo gives it only to the tests of `companion-cli`, as
 /// `CARGO_BIN_EXE_laststream`. For all other tests `cargo build` builds it, with the settings of
-/// the tests.
+/// the tests, unless a variable names another one: of a release, or for another machine.
 pub fn laststream() -> Outcome<&'static Path> {
     static LASTSTREAM: Built = Built::new();
-    program("laststream", &LASTSTREAM)
+    program("laststream", "LASTSTREAM_TEST_PROGRAM", &LASTSTREAM)
 }
-
-/// Names a program to be tested in the place of the `laststream-hook` that is built here: one of a
-/// release, or for another machine.
-const HOOK_VARIABLE: &str = "LASTSTREAM_TEST_HOOK";
 
 /// The small program for stop hooks and Jobs, in the same way.
 pub fn hook() -> Outcome<&'static Path> {
     static HOOK: Built = Built::new();
-    if let Some(path) = std::env::var_os(HOOK_VARIABLE) {
-        HOOK.get_or_init(|| Ok(path.into()));
-    }
-    program("laststream-hook", &HOOK)
+    program("laststream-hook", "LASTSTREAM_TEST_HOOK", &HOOK)
 }
 
-fn program(name: &str, built: &'static Built) -> Outcome<&'static Path> {
-    let built = built.get_or_init(|| build(name).map_err(|error| format!("{error:#}")));
+fn program(name: &str, variable: &str, built: &'static Built) -> Outcome<&'static Path> {
+    let built = built.get_or_init(|| match std::env::var_os(variable) {
+        Some(path) => Ok(path.into()),
+        None => build(name).map_err(|error| format!("{error:#}")),
+    });
     built.as_deref().map_err(Error::msg)
 }
 
