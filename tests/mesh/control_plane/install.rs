@@ -1,5 +1,5 @@
-//! M1: the commands of README.md's installation, of docs/install and of docs/operate.md, word for
-//! word and in order. Only the names of the registry and of namespaces differ.
+//! M1: the commands of README.md's installation, of the tutorial, docs/install and docs/operate.md,
+//! word for word and in order. Only the names of the registry and of namespaces differ.
 
 use super::stage::{Stage, WITNESS, named};
 use crate::agent::{Agent, Proxy};
@@ -15,6 +15,7 @@ const SELECTOR: &str = "ingressgateway";
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 const HERE_DOCUMENT: &str = "cat > policy.yaml <<'E'\n";
 
+const TUTORIAL: &str = "docs/tutorial.md";
 const OPERATE: &str = "docs/operate.md";
 const JOBS: Page = Page { file: "docs/install/jobs.md", policy: POLICY, commands: "## 3. Render" };
 /// The headings of the pages in docs/install.
@@ -57,6 +58,15 @@ pub(super) async fn as_documented() -> Outcome {
     row(
         "M1",
         "the commands of README.md, from `laststream push` to `helm upgrade`",
+        "every command ends with 0; then `laststream status` says `count exact`",
+    );
+    stage.user.file("policy.yaml", block(&stage, TUTORIAL, "## 4. Write a policy", "yaml")?)?;
+    let commands = block(&stage, TUTORIAL, "## 5. The same on a cluster", "sh")?;
+    run(&stage, commands.split("helm ").next().unwrap_or_default()).await?;
+    works(&stage).await?;
+    row(
+        "M1",
+        "then the policy and the commands of docs/tutorial.md",
         "every command ends with 0; then `laststream status` says `count exact`",
     );
     run(&stage, &block(&stage, OPERATE, "## Upgrade", "sh")?).await?;
