@@ -42,7 +42,7 @@ use crate::screen::{can_redraw, terminal};
 #[command(after_help = "Examples:\n  laststream demo\n  laststream demo --quick --report \
         demo.html\n  laststream demo --quick -o json > demo.json")]
 pub(crate) struct Demo {
-    /// Shortens the request to 3 s, and all other times by the same factor.
+    /// Shortens the request to 2.5 s, and all other times by the same factor.
     #[arg(long)]
     quick: bool,
     /// Also writes the result as an HTML page, which needs no other files.

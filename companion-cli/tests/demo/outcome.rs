@@ -102,7 +102,7 @@ fn a_lane_with_an_unexpected_result_is_reported() -> Outcome {
     let script = place.path().join("envoy");
     let text = format!(
         "for file; do case $file in */laststream-0.json) \
-         sed -i 's/\\(quiet_ms[^0-9]*\\)[0-9]*/\\14000/' \"$file\";; esac; done\nexec {} \"$@\"",
+         sed -i 's/\\(quiet_ms[^0-9]*\\)[0-9]*/\\13000/' \"$file\";; esac; done\nexec {} \"$@\"",
         real.display()
     );
     write_script(&script, &text)?;

@@ -46,9 +46,9 @@ impl Times {
         Self::scaled(1000)
     }
 
-    /// A request of 3 s, and all other times shortened by the same factor.
+    /// A request of 2.5 s, and all other times shortened by the same factor.
     pub fn quick() -> Self {
-        Self::scaled(300)
+        Self::scaled(250)
     }
 
     fn scaled(millis: u64) -> Self {
