@@ -8,7 +8,7 @@ const MADE: &[&str] = &[
     "test --test envoy --test lint --test cli --bin laststream -- made_from", // one build for all
     "test --package laststream-lint --lib -- made_from",
 ];
-const MEASURED: &[&str] = &["mesh c1", "mesh fleet", "bench", "bench -- --check"];
+const MEASURED: &[&str] = &["mesh a1_", "mesh c1", "mesh fleet", "bench", "bench -- --check"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

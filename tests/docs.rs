@@ -8,6 +8,7 @@ mod monitoring;
 mod numbers;
 mod openapi;
 mod reference;
+mod stops;
 
 use std::fs;
 use std::ops::Range;
@@ -96,6 +97,7 @@ fn tables_are_made_from_the_code() -> Outcome {
 fn tables() -> Outcome<Vec<(&'static str, &'static str, String)>> {
     Ok(vec![
         ("README.md", "cost", cost::table()?),
+        ("README.md", "stops", stops::table()?),
         ("docs/configuration.md", "configuration", fields::configuration()?),
         ("docs/policy.md", "policy", fields::policy()?),
         ("docs/gate-times.md", "timing", reference::protocol_times()),

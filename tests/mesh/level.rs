@@ -151,7 +151,7 @@ pub(crate) fn run_inside(levels: &[Level], name: &str) -> ExitCode {
     let arguments =
         Arguments { test_threads: arguments.test_threads.or(level.at_a_time), ..arguments };
     let conclusion: Conclusion = libtest_mimic::run(&arguments, level.trials(false));
-    if let Err(failure) = seen::end_table() {
+    if let Err(failure) = seen::end_table(!conclusion.has_failed()) {
         say(&format!("the table: {failure:#}"));
         return ExitCode::FAILURE;
     }
