@@ -24,6 +24,8 @@ pub(crate) async fn of_a_cluster() -> Outcome {
     for release in ["istio-1.31", "gateway-api-1.6"] {
         world.cluster.definitions(release).await?;
     }
+    world.cluster.apply_all(&[planted::bindings()]).await?;
+    world.cluster.established().await?;
     grant(world, None, &ROLES).await?;
     spoiled(world).await?;
     mended(world).await?;

@@ -143,5 +143,48 @@ pub(super) fn others() -> Outcome<Vec<(Value, &'static [&'static str])>> {
             "route": to, "retries": { "attempts": 2, "perTryTimeout": "1s" },
         }] },
     });
-    Ok(vec![(tagged, &["LS203", "LS206", "LS207"]), (retried, &["LS702"])])
+    let service = |name: &str, annotations: Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": { "name": name, "namespace": NAMESPACE, "annotations": annotations },
+            "spec": { "selector": { "gated": "yes" }, "ports": [{ "port": 443 }] },
+        })
+    };
+    let of_balancer = "service.beta.kubernetes.io/aws-load-balancer-type";
+    let bound = json!({
+        "apiVersion": BINDINGS, "kind": "TargetGroupBinding",
+        "metadata": { "name": "bound", "namespace": NAMESPACE },
+        "spec": {
+            "serviceRef": { "name": "bound", "port": 443 }, "targetGroupName": "edge",
+            "targetType": "ip",
+        },
+    });
+    Ok(vec![
+        (tagged, &["LS203", "LS206", "LS207"]),
+        (retried, &["LS702"]),
+        (service("balanced", json!({ of_balancer: "nlb-ip" })), &["LS565"]),
+        (service("bound", json!({})), &[]),
+        (bound, &["LS565"]),
+    ])
+}
+
+const BINDINGS: &str = "elbv2.k8s.aws/v1beta1";
+
+/// The CRD of TargetGroupBindings, with the names and the version that AWS' controller serves, and
+/// without its schema.
+pub(super) fn bindings() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "targetgroupbindings.elbv2.k8s.aws" },
+        "spec": {
+            "group": "elbv2.k8s.aws", "scope": "Namespaced",
+            "names": { "kind": "TargetGroupBinding", "plural": "targetgroupbindings" },
+            "versions": [{
+                "name": "v1beta1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                } },
+            }],
+        },
+    })
 }

@@ -77,6 +77,13 @@ pub const KINDS: &[Kind] = &[
     kind(ENVOY_GATEWAY, "clienttrafficpolicies", "ClientTrafficPolicy", Scope::Namespace),
     kind(ENVOY_GATEWAY, "backendtrafficpolicies", "BackendTrafficPolicy", Scope::Namespace),
     kind(["karpenter.sh", "v1"], "nodepools", "NodePool", Scope::Cluster),
+    kind(["", "v1"], "services", "Service", Scope::Namespace),
+    kind(
+        ["elbv2.k8s.aws", "v1beta1"],
+        "targetgroupbindings",
+        "TargetGroupBinding",
+        Scope::Namespace,
+    ),
 ];
 
 pub(crate) const DEPLOYMENTS: Kind = kind(APPS, "deployments", "Deployment", Scope::Namespace);

@@ -54,9 +54,10 @@ impl Cluster {
         let groups = self.groups().await?;
         let namespace = (!everywhere).then(|| self.namespace());
         let mut lists: Vec<Wanted<'_>> = Vec::new();
-        for kind in
-            KINDS.iter().filter(|kind| groups.as_ref().is_none_or(|all| all.contains(kind.group)))
-        {
+        let is_there = |kind: &&Kind| {
+            kind.group.is_empty() || groups.as_ref().is_none_or(|all| all.contains(kind.group))
+        };
+        for kind in KINDS.iter().filter(is_there) {
             lists.push((*kind, namespace.filter(|_| kind.scope != Scope::Cluster), None));
             if kind.scope == Scope::Mesh && namespace.is_some_and(|namespace| namespace != root) {
                 lists.push((*kind, Some(root), None));
