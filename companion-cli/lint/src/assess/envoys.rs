@@ -22,8 +22,19 @@ pub(super) fn rows(inputs: &Inputs) -> Vec<Row> {
         let workload = Workload { kind: "Envoy".to_owned(), ..row.workload };
         Row { workload, grace: None, ..row }
     };
-    let files = files.filter(|root| Object::new(*root).is_none() && !is_made(*root));
+    let files =
+        files.filter(|root| Object::new(*root).is_none() && !is_made(*root) && !is_of_udp(*root));
     files.map(row_of).collect()
+}
+
+/// Whether all listeners are for datagrams, which have neither requests nor connections.
+fn is_of_udp(root: Node<'_>) -> bool {
+    let mut listeners = root.list("static_resources.listeners").peekable();
+    let is_udp = |listener: Node<'_>| {
+        listener.text_of("address.socket_address.protocol") == Some("UDP")
+            && listener.fields("udp_listener_config.quic_options").is_none()
+    };
+    listeners.peek().is_some() && listeners.all(is_udp)
 }
 
 /// Whether Istio's agent or Envoy Gateway has made the bootstrap, and ends its Envoy.

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use laststream_assess::{Gate, Hook, Kind, Manager, Proxy, Row, Workload};
 
-use super::hooks;
 use super::mesh::{Mesh, selecting};
 use super::settings::Settings;
 use super::workloads::row;
+use super::{folder, hooks};
 use crate::modules::gates;
 use laststream_base::istio::WAYPOINTS;
 use laststream_base::time_span::milliseconds;
@@ -59,6 +59,7 @@ pub(super) fn rows<'g, 'r>(inputs: &'g Inputs, mesh: &Mesh<'g>, others: &'r [Row
     let overlays: Vec<Pod<'g>> = pods(inputs).filter(|pod| pod.is_overlay()).collect();
     let row_of = |gateway: Object<'g>| {
         let proxy = match kind_of(inputs, gateway)? {
+            Kind::EnvoyGateway if is_on_host(inputs, gateway) => return None,
             Kind::EnvoyGateway => of_envoy_gateway(inputs, gateway),
             kind if is_managed(gateway) => of_istio(mesh, gateway, kind, &overlays),
             _ => return None,
@@ -124,6 +125,19 @@ fn envoy_proxy<'g>(inputs: &'g Inputs, gateway: Object<'g>) -> Option<Object<'g>
     let class = named(inputs, "GatewayClass", gateway.gateway_class()).next()?;
     let reference = class.node.fields("spec.parametersRef")?;
     named(inputs, "EnvoyProxy", reference.text_of("name")?).next()
+}
+
+/// Whether Envoy Gateway runs the Envoy as a process beside itself, without a pod: by its own
+/// settings in the same folder, or by the EnvoyProxy.
+fn is_on_host(inputs: &Inputs, gateway: Object<'_>) -> bool {
+    let is_beside = |settings: &Object<'_>| {
+        folder(gateway.node).is_some_and(|own| folder(settings.node) == Some(own))
+    };
+    let mut settings = of_kind(inputs, "EnvoyGateway").filter(is_beside);
+    let infrastructure = "provider.custom.infrastructure.type";
+    settings.any(|settings| settings.node.text_of(infrastructure) == Some("Host"))
+        || envoy_proxy(inputs, gateway)
+            .is_some_and(|proxy| proxy.node.text_of("spec.provider.type") == Some("Host"))
 }
 
 fn of_envoy_gateway(inputs: &Inputs, gateway: Object<'_>) -> Proxy {

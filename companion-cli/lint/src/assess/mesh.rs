@@ -96,6 +96,12 @@ fn native_by_default(inputs: &Inputs) -> Option<bool> {
     let is_one = |variable: &Node<'_>| variable.text_of("name") == Some(VARIABLE);
     let variables = inputs.keyed("env").flat_map(Node::items).filter(is_one);
     let values = keys.chain(variables.filter_map(|variable| variable.get("value")));
+    // Istio's charts have such files for older versions, which take effect only if named.
+    let is_older = |node: &Node<'_>| {
+        let source = node.texts.source(node.tree);
+        source.is_some_and(|source| source.name.contains("compatibility-version-"))
+    };
+    let values = values.filter(|value| !is_older(value));
     let values: HashSet<&str> = values.filter_map(Node::text).collect();
     match values.into_iter().collect::<Vec<_>>().as_slice() {
         ["true"] => return Some(true),

@@ -14,10 +14,13 @@ mod workloads;
 
 pub use laststream_assess::Assessment;
 
+use std::path::Path;
+
 use laststream_assess::Row;
 
 use manifest_lint::assume::Assume;
 use manifest_lint::inputs::Inputs;
+use manifest_lint::node::Node;
 use manifest_lint::sources::{SourceError, SourceFile};
 use mesh::Mesh;
 
@@ -37,6 +40,11 @@ pub(crate) fn assessed(inputs: &Inputs) -> Assessment {
     rows.extend(envoys::rows(inputs));
     dedup(&mut rows);
     Assessment::of(rows, without_proxy)
+}
+
+/// The folder of the file that holds a node.
+fn folder(node: Node<'_>) -> Option<&Path> {
+    Path::new(&node.texts.source(node.tree)?.name).parent()
 }
 
 /// Leaves out the second of two equal rows: a folder may have an object twice.

@@ -212,10 +212,12 @@ fn what_was_injected_has_only_what_is_there() {
     }
 }
 
-/// Files that others make, and whose Envoys these others end.
+/// Files that others make, and whose Envoys these others end, and an Envoy without streams.
 #[test]
 fn a_bootstrap_of_an_agent_and_values_of_other_charts_have_no_row() {
+    let datagrams = "listeners: [{address: {socket_address: {protocol: UDP, port_value: 1}}}]";
     for text in [
+        &format!("admin: {{}}\nstatic_resources: {{{datagrams}}}\n"),
         "admin: {}\nnode: {id: sidecar~10.0.0.1~a~b}\nstatic_resources: {listeners: []}\n",
         "admin: {}\nstatic_resources: {listeners: [{name: envoy-gateway-proxy-stats}]}\n",
         "_internal_defaults_do_not_set: {image: ztunnel, terminationGracePeriodSeconds: 30}\n",
@@ -224,6 +226,31 @@ fn a_bootstrap_of_an_agent_and_values_of_other_charts_have_no_row() {
     }
     let own = "_internal_defaults_do_not_set: {terminationGracePeriodSeconds: 30}\n";
     assert!(shown(own, None).starts_with("values of istio/gateway"));
+}
+
+/// Files beside others: their settings count where they take effect.
+#[test]
+fn settings_of_a_host_and_of_older_versions_change_no_other_row() {
+    let gateway = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: a}\n\
+        spec: {gatewayClassName: eg}\n";
+    let host = "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\nprovider: {type: \
+        Custom, custom: {infrastructure: {type: Host, host: {}}}}\n";
+    let proxies = |files: [(&str, &str); 2]| {
+        let sources =
+            files.map(|(name, text)| SourceFile::new(name, text.as_bytes().to_vec())).into();
+        let istio = Some((1, 31));
+        let rows = assess(sources, Assume { istio, ..Assume::default() }).unwrap().rows;
+        rows.iter().map(|row| cells(row)[1].clone()).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(proxies([("a/gateway.yaml", gateway), ("a/own.yaml", host)]), "");
+    assert_eq!(proxies([("a/gateway.yaml", gateway), ("b/own.yaml", host)]), "Envoy Gateway");
+    let app = deployment(INJECTED, APP);
+    let older = (
+        "files/profile-compatibility-version-1.26.yaml",
+        "pilot: {env: \
+        {ENABLE_NATIVE_SIDECARS: \"false\"}}\n",
+    );
+    assert_eq!(proxies([("app.yaml", &app), older]), "native sidecar");
 }
 
 /// Of Envoy Gateway, with a grace period of the user's.

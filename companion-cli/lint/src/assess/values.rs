@@ -6,6 +6,7 @@ use std::path::Path;
 
 use laststream_assess::{Kind, Row, Workload};
 
+use super::folder;
 use super::mesh::{Mesh, selecting};
 use super::settings::Settings;
 use super::workloads::row;
@@ -40,10 +41,6 @@ pub(super) fn rows<'g>(inputs: &'g Inputs, mesh: &Mesh<'g>) -> Vec<Row> {
         .flat_map(|kind| of_kind(inputs, kind))
         .filter_map(|object| Some((object.node, vec![values_of(object)?])));
     files.chain(objects).map(|(place, values)| row_of(inputs, mesh, place, &values)).collect()
-}
-
-fn folder(root: Node<'_>) -> Option<&Path> {
-    Path::new(&root.texts.source(root.tree)?.name).parent()
 }
 
 /// A file of values, and those of its folder that have none of its keys: Helm merges them.
