@@ -1,6 +1,7 @@
 //! A2: apps in a namespace of the ambient mesh, with the stop hook that the admission policy of
 //! `envoyfilter-manifests/ambient-apps` gives them, and without it.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::assess::{captured, rows};
@@ -35,12 +36,38 @@ pub(crate) async fn case() -> Outcome {
         Ok(())
     })
     .await?;
+    does_as_kyverno(world).await?;
     create(world, "policy", None).await?;
     create(world, "own", Some(json!({ "preStop": { "sleep": { "seconds": OWN } } }))).await?;
     expect_rows(&rows(world, NAMESPACE).await?)?;
     let stops = [("before", None), ("policy", Some(DELAY)), ("own", Some(OWN))];
     let tasks = stops.map(|(name, hook)| -> Task<()> { Box::pin(stop(world, name, hook)) });
     side_by_side(tasks.into()).await.map(drop)
+}
+
+/// Checks that the API server gives pods the hooks that Kyverno's own test expects.
+async fn does_as_kyverno(world: &World) -> Outcome {
+    let mut expected = hooks(world, "pods.yaml", "--dry-run=client").await?;
+    expected.extend(hooks(world, "patched.yaml", "--dry-run=client").await?);
+    let given = hooks(world, "pods.yaml", "--dry-run=server").await?;
+    ensure_eq!(given, expected, "the hooks of the pods of tests/kyverno");
+    row("A2", format!("{} pods of `tests/kyverno`", expected.len()), "the hooks of Kyverno");
+    Ok(())
+}
+
+/// The stop hooks of the containers of each pod in a file, as a dry run answers.
+async fn hooks(world: &World, file: &str, dry: &str) -> Outcome<BTreeMap<String, Vec<Value>>> {
+    let file = kit::workspace().join("tests/kyverno").join(file);
+    let file = file.to_str().context("a path")?;
+    let apply = ["apply", "--filename", file, dry, "--output=json"];
+    let list: Value = serde_json::from_str(&world.cluster.run(&apply).await?)?;
+    let pods = list["items"].as_array().context("items")?.iter();
+    let hooks = |pod: &Value| {
+        let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+        containers.map(|container| container["lifecycle"]["preStop"].clone()).collect()
+    };
+    let named = pods.map(|pod| (pod["metadata"]["name"].to_string(), hooks(pod)));
+    Ok(named.collect())
 }
 
 async fn create(world: &World, name: &'static str, app_hook: Option<Value>) -> Outcome {
