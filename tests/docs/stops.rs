@@ -11,8 +11,8 @@ const PAGE: &str = "tests/mesh/node/README.md";
 const ROWS: [[&str; 3]; 9] = [
     [
         "gateway of Istio's chart",
-        "{A1: a chart gateway}. With `EXIT_ON_ZERO_ACTIVE_CONNECTIONS` answered, but one idle \
-         connection holds the pod until SIGKILL (A1)",
+        "{A1: a chart gateway}. With `EXIT_ON_ZERO_ACTIVE_CONNECTIONS` {N1: a gateway with \
+         EXIT_ON_ZERO and an idle connection}: one idle connection holds it until SIGKILL",
         "{N1: a gateway with an idle connection, no hook}",
     ],
     [
