@@ -155,8 +155,8 @@ fields! {
     RunningQuery { began, limit, owner }
     QueryPacing { running, next, took, busy, unanswered }
     Record {
-        phase, began, deadline, ended, begun_before, begun_last, quiet_since, begin, finish,
-        logged_at, force_reason
+        phase, began, deadline, ended, begun_before, begun_last, quiet_since, unproven_since, begin,
+        finish, logged_at, force_reason
     }
     Shared {
         pacing, ends, notify, app, total, sums_lack_streams, lead, evaluated_at, record, agent,

@@ -422,6 +422,10 @@ impl Worker {
     /// Answers each held request that can be answered now, at most 64 in one callback.
     fn answer_waiting(&mut self, view: &View, callback: &mut Callback<'_>) {
         self.waiting.refresh_metrics(view.now, |needs| view.has_answers(needs));
+        let proven_until = self.waiting.proven_until(|needs| view.has_answers(needs));
+        if let Some(asked_at) = proven_until.filter(|_| view.is_drained()) {
+            callback.record().prove(asked_at);
+        }
         let (answers, decides) = (|waiter: &_| view.answers(waiter), |held: &_| view.decides(held));
         let (waiters, signals) = self.waiting.take_ready(callback.answers_left(), answers, decides);
         waiters.into_iter().for_each(|waiter| self.answer(waiter, view, callback));

@@ -8,7 +8,8 @@ use crate::requests::{Client, Command};
 use crate::sim::{COUNTER, GATE, IDLE, Sim, entry};
 use crate::state::timing::{LATCH_LEASE, REPLY_TIMEOUT};
 use crate::state::{
-    BeginCall, CallEnd, Finish, Millis, Moment, Phase, Policy, Queue, Record, Step, StreamNumber,
+    BeginCall, CallEnd, Finish, Millis, Moment, Phase, Policy, Queue, Record, Scope, Step,
+    StreamNumber,
 };
 
 const FIRST: StreamNumber = StreamNumber(2);
@@ -90,6 +91,56 @@ fn a_new_configuration_counts_no_expired_drain() {
     sim.shared.record = expired(sim.now);
     sim.on(Event::Configured);
     assert!(!sim.effects.contains(&Effect::Increment(GateMetric::Expired)));
+}
+
+/// A drained gate that makes no last call.
+fn drained() -> Sim {
+    let deadline = Millis(5_000);
+    let mut sim = Sim::new(Policy { finish: Finish::Nothing, deadline, ..policy() });
+    sim.request(FIRST, Command::Drain);
+    while sim.shared.record.phase != Phase::Drained {
+        step(&mut sim);
+    }
+    sim
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn a_drain_whose_zero_was_proven_does_not_expire() {
+    let mut sim = drained();
+    sim.request(SECOND, Command::PreStop(Hold::UntilOpen));
+    while sim.shared.record.phase == Phase::Drained {
+        step(&mut sim);
+    }
+    assert_eq!(sim.shared.record.phase, Phase::Serving);
+}
+
+/// A drained gate cannot prove zero to a hook beside a counter that has died since. The hook waits,
+/// or polls.
+#[wasm_bindgen_test(unsupported = test)]
+fn a_hook_of_a_drained_gate_waits_until_the_deadline_at_most() {
+    const DEAD: Queue = Queue(9);
+    for hold in [Hold::UntilOpen, Hold::AtMost(Millis(300))] {
+        let mut sim = drained();
+        sim.index.push(entry(DEAD, Scope::Outbound));
+        let end = sim.shared.record.deadline;
+        let mut answer = Some(503);
+        while answer != Some(200) {
+            assert!(sim.now <= end + Millis(10), "{hold:?}: held past the deadline");
+            if answer.take().is_some() {
+                sim.request(SECOND, Command::PreStop(hold));
+            }
+            pass(&mut sim, 10);
+            sim.on(Event::Tick);
+            sim.asked.retain(|(queue, _)| *queue != DEAD);
+            sim.reply();
+            sim.answer_query(IDLE);
+            answer = sim.effects.iter().find_map(|effect| match effect {
+                Effect::Respond(SECOND, Answer::Outcome(status, _)) => Some(*status),
+                _ => None,
+            });
+        }
+        assert_eq!(sim.shared.record.phase, Phase::Expired, "{hold:?}");
+    }
 }
 
 /// The holder extends the lease for as long as its call is under way.

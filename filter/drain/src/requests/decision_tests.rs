@@ -68,7 +68,7 @@ fn zero(phase: Phase, reason: Reason) -> View {
 }
 
 fn waiter(waits_for: WaitsFor, needs: Needs, until: Moment) -> Waiter {
-    Waiter { stream: StreamNumber(4), waits_for, until, needs }
+    Waiter { stream: StreamNumber(4), waits_for, until, needs, asked_at: None }
 }
 
 fn held(needs: Needs, until: Moment) -> HeldSignal {

@@ -4,7 +4,7 @@
 use super::end_status::EndStatus;
 use super::waiting::{HeldSignal, Needs, Waiter, WaitsFor};
 use crate::counts::{AdminFault, Stats, Survey};
-use crate::state::{AgentState, EnvoyCount, Moment, Observation, Reason, Record, Step};
+use crate::state::{AgentState, EnvoyCount, Moment, Observation, Phase, Reason, Record, Step};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -42,6 +42,11 @@ impl View {
     /// Whether newer answers may show that the gate is open.
     fn may_open(&self) -> bool {
         matches!(self.reason, Reason::Open(_) | Reason::Asking | Reason::Finishing)
+    }
+
+    /// Whether zero is known, by whatever answers.
+    pub(crate) fn is_drained(&self) -> bool {
+        matches!(self.reason, Reason::Open(Phase::Drained) | Reason::Finishing)
     }
 
     fn is_forced_open(&self) -> bool {

@@ -40,6 +40,8 @@ pub(crate) struct Waiter {
     /// The latest time at which it is answered.
     pub(crate) until: Moment,
     pub(crate) needs: Needs,
+    /// Its arrival, if only newer answers are good enough.
+    pub(crate) asked_at: Option<Moment>,
 }
 
 /// An operator's signal.
@@ -75,6 +77,12 @@ impl Waiting {
     /// Whether a hook waits for the gate to open.
     pub(crate) fn any_hook(&self) -> bool {
         self.requests.iter().any(|waiter| waiter.waits_for == WaitsFor::Opening)
+    }
+
+    /// The arrival of the last request that has the answers it needs, which are newer than it.
+    pub(crate) fn proven_until(&self, has_answers: impl Fn(Needs) -> bool) -> Option<Moment> {
+        let proven = self.requests.iter().filter(|waiter| has_answers(waiter.needs));
+        proven.filter_map(|waiter| waiter.asked_at).max()
     }
 
     /// Whether a signal waits that was not tried yet, and that needs no newer answer of Envoy for

@@ -113,7 +113,9 @@ pub(crate) fn sentence(view: &View, policy: &Policy) -> String {
             format!("nothing is in flight, for {} of {} ms", (*now - *since).0, policy.quiet.0)
         }
         Reason::Open(Phase::Forced) => format!("forced: {}", record.force_reason),
-        Reason::Open(Phase::Expired) => "the deadline came before the last stream had ended".into(),
+        Reason::Open(Phase::Expired) => {
+            "the deadline came before the last stream was known to have ended".into()
+        }
         Reason::Open(_) => "the last stream has ended".into(),
     }
 }

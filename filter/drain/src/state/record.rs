@@ -3,7 +3,8 @@
 //!
 //! `drained` is an observation, not a promise: it holds for the moment of the evaluation. If Envoy
 //! outlives an open gate, the gate serves again: after a drain that reached zero at its deadline or
-//! a little later, else [`Policy::open_for`] after it opened.
+//! a little later, else [`Policy::open_for`] after it opened. A drain that reached zero before a
+//! hook asked, and could not prove it to that hook, expires at its deadline.
 
 use super::count_state::CountState;
 use super::moments::{Millis, Moment};
@@ -32,6 +33,9 @@ pub struct Record {
     /// begun, no bytes wait to be written, and the app is gone if it matters. None if that is not
     /// so now.
     pub quiet_since: Option<Moment>,
+    /// The arrival of the last hook, if zero has not been proven since. The gate of a `drained`
+    /// record may be closed to it: a counter can die in between.
+    pub unproven_since: Option<Moment>,
     /// The call that tells clients to leave. Its state is kept after the drain, until the call is
     /// undone.
     pub begin: Step,
@@ -103,6 +107,11 @@ impl Record {
         self.deadline = self.deadline.min((self.began + longest).max(now));
     }
 
+    /// Zero is proven to each hook that had asked until then.
+    pub(crate) fn prove(&mut self, asked_at: Moment) {
+        self.unproven_since.take_if(|since| *since <= asked_at);
+    }
+
     /// Records the end of a begin call. One that was undone meanwhile, or is of an earlier
     /// drain, may have reached Envoy late: a drain that has not made its own call yet then knows
     /// of it. True: it was undone, and is to be undone again.
@@ -151,13 +160,13 @@ impl Record {
         }
         let opened_at = self.ended.unwrap_or(self.deadline);
         let is_over = match self.phase {
-            Phase::Drained => {
+            Phase::Drained if self.unproven_since.is_none() => {
                 let end = self.deadline.max(opened_at + stays_drained);
                 let awaits = self.awaits_finish_call(policy);
                 now >= if awaits { end + policy.open_for } else { end }
             }
             Phase::Expired | Phase::Forced => now >= opened_at + policy.open_for,
-            Phase::Draining => now >= self.deadline + policy.open_for,
+            Phase::Draining | Phase::Drained => now >= self.deadline + policy.open_for,
             Phase::Serving => false,
         };
         if is_over {
@@ -186,7 +195,8 @@ impl Record {
             Phase::Expired | Phase::Forced => return (Reason::Open(self.phase), heal),
             Phase::Draining | Phase::Drained => {}
         }
-        if now >= self.deadline && self.phase == Phase::Draining {
+        let is_proven = self.phase == Phase::Drained && self.unproven_since.is_none();
+        if now >= self.deadline && !is_proven {
             (self.phase, self.ended) = (Phase::Expired, Some(now));
             return (Reason::Open(self.phase), heal);
         }

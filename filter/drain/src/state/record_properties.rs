@@ -25,6 +25,10 @@ fn call_end() -> impl Strategy<Value = CallEnd> {
 enum Event {
     Evaluate(Observation),
     Drain,
+    /// A hook begins a drain, or joins it.
+    Hook,
+    /// The last hook has a proof of zero.
+    Proof,
     Cancel,
     Force,
     /// A call that is under way ends: the begin call, or else the last call.
@@ -94,7 +98,9 @@ fn observation() -> impl Strategy<Value = Observation> {
 fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     let event = prop_oneof![
         30 => observation().prop_map(Event::Evaluate),
-        2 => Just(Event::Drain),
+        1 => Just(Event::Drain),
+        2 => Just(Event::Hook),
+        2 => Just(Event::Proof),
         1 => Just(Event::Cancel),
         1 => Just(Event::Force),
         4 => call_end().prop_map(Event::Answer),
@@ -171,6 +177,7 @@ impl Watch {
         (before, after): (&Record, &Record),
     ) {
         self.deadline = self.deadline.min(earliest_deadline(before, policy, now));
+        let is_unproven = before.phase == Phase::Drained && before.unproven_since.is_some();
         let (before, before_finish) = (before.phase, before.finish);
         let counts =
             matches!(observed.count, CountState::Exact | CountState::Assumed | CountState::Asking)
@@ -188,7 +195,7 @@ impl Watch {
         let clear = observed.buffered.unwrap_or(0) == 0
             && (!policy.waits_for_app || observed.app != App::There);
         let known = known && (!policy.waits_for_app || observed.app != App::Awaited);
-        if before == Phase::Draining && now >= self.deadline {
+        if (before == Phase::Draining || is_unproven) && now >= self.deadline {
             let is_stale = now >= self.deadline + policy.open_for;
             let expected = if is_stale { Phase::Serving } else { Phase::Expired };
             assert_eq!(after.phase, expected, "at its deadline");
@@ -204,7 +211,7 @@ impl Watch {
         if before == Phase::Drained && now < self.deadline && !busy && !moved && clear && !known {
             assert_eq!(after.phase, Phase::Drained, "what is not known changes nothing");
         }
-        if before == Phase::Drained && now >= self.deadline {
+        if before == Phase::Drained && !is_unproven && now >= self.deadline {
             let is_finished = !policy.finishes() || before_finish.has_ended();
             let more = if is_finished { Millis(0) } else { policy.open_for };
             let ended = after.ended.unwrap_or(self.deadline);
@@ -328,6 +335,7 @@ fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: Moment, b
     let over = match before.phase {
         Phase::Serving => true,
         Phase::Draining => now >= deadline + policy.open_for,
+        Phase::Drained if before.unproven_since.is_some() => now >= deadline + policy.open_for,
         Phase::Drained if policy.finishes() && !before.finish.has_ended() => {
             now >= deadline + policy.open_for
         }
@@ -376,6 +384,11 @@ proptest! {
                     evaluate(&mut record, &mut watch, &policy, now, begun, observed);
                 }
                 Event::Drain => drain(&mut record, &mut watch, &policy, now, begun),
+                Event::Hook => {
+                    drain(&mut record, &mut watch, &policy, now, begun);
+                    record.unproven_since = Some(now);
+                }
+                Event::Proof => record.prove(now),
                 Event::Cancel => (record, watch) = start(),
                 Event::Force => force(&mut record, now),
                 Event::Answer(end) => answer(&mut record, &mut watch, end, now),

@@ -65,6 +65,28 @@ fn the_deadline_opens_a_gate_that_waits_for_its_last_call() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
+fn a_hook_without_a_proof_of_zero_waits_until_the_deadline_only() {
+    let policy = Policy { begin: BeginCall::Nothing, ..Policy::default() };
+    let mut record = Record::default();
+    drain(&mut record, &policy, 1_000);
+    let (end, asked_at) = (record.deadline.0, record.deadline.0 - 200);
+    for now in [1_000, end - 100] {
+        evaluate(&mut record, &policy, now, &zero(now));
+    }
+    record.unproven_since = Some(Moment(asked_at));
+    record.prove(Moment(asked_at - 1));
+    let mut unproven = record.clone();
+    assert!(!drain(&mut unproven, &policy, end), "a poll of the same hook");
+    let reason = evaluate(&mut unproven, &policy, end, &zero(end)).0;
+    assert_eq!(reason, Reason::Open(Phase::Expired), "the proof was of an earlier moment");
+    record.prove(Moment(asked_at));
+    assert_eq!(evaluate(&mut record.clone(), &policy, end, &zero(end)).0, {
+        Reason::Open(Phase::Drained)
+    });
+    assert!(drain(&mut record, &policy, end), "a later hook has a deadline of its own");
+}
+
+#[wasm_bindgen_test(unsupported = test)]
 fn the_begin_call_stays_recorded_after_the_drain() {
     let policy = Policy::default();
     let now = AFTER_DEADLINE.0;

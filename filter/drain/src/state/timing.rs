@@ -47,8 +47,8 @@ times! { TIMES Millis:
     REPLY_TIMEOUT = 1_000;
     /// A counter that is silent for this long is dead. A worker that merely stands still for less
     /// still owns its streams: it would let one begin behind a signal, and takes its own from the
-    /// count when it goes on. A drain that has reached zero waits for its reply, also past a
-    /// shorter deadline.
+    /// count when it goes on. A hook of a drain that has reached zero waits for its reply until the
+    /// deadline.
     DEAD_AFTER = 10_000;
     /// A dead counter, or frame filter, leaves its index after this silence.
     FORGOTTEN_AFTER = 600_000;

@@ -69,6 +69,7 @@ impl Apply<'_, '_, '_> {
     fn pre_stop(&mut self, stream: StreamNumber, hold: Hold, client: Client) {
         self.begin_drain(client);
         let now = self.callback.now();
+        self.callback.record().unproven_since = Some(now);
         let until = match hold {
             Hold::No => return self.hold_next(stream, WaitsFor::Ready, now + self.ready_wait()),
             Hold::AtMost(time) => now + time,
@@ -190,7 +191,7 @@ impl Apply<'_, '_, '_> {
             _ => ASKED_FOR_STRANGERS,
         };
         let needs = self.needs_of_a_status(age_to_join, has_access);
-        self.waiting.requests.push(Waiter { stream, waits_for, until, needs });
+        self.waiting.requests.push(Waiter { stream, waits_for, until, needs, asked_at: None });
     }
 
     /// Holds the metrics until counts arrive.
@@ -215,7 +216,8 @@ impl Apply<'_, '_, '_> {
     /// queries of the counters and Envoy.
     fn hold_next(&mut self, stream: StreamNumber, waits_for: WaitsFor, until: Moment) {
         self.callback.wants_round = true;
-        let needs = Needs::next(self.census, self.samples);
-        self.waiting.requests.push(Waiter { stream, waits_for, until, needs });
+        let (needs, now) = (Needs::next(self.census, self.samples), self.callback.now());
+        let asked_at = Some(now);
+        self.waiting.requests.push(Waiter { stream, waits_for, until, needs, asked_at });
     }
 }

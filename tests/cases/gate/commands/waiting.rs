@@ -68,7 +68,7 @@ async fn only_a_hook_is_content_with_a_deadline(lab: &Lab) -> Outcome {
     operator.runs(&["drain"]).await?.expect(0)?;
     let expired = operator.runs(&["wait", "--timeout", "20s"]).await?.expect(1)?;
     expired.stdout_contains(
-        "expired: the deadline came before the last stream had ended; 1 stream is in",
+        "expired: the deadline came before the last stream was known to have ended; 1 stream is in",
     )?;
     operator.runs(&["prestop", "--timeout", "20s"]).await?.expect(0)?;
     operator.runs(&["drain", "--cancel"]).await?.expect(0)?;
