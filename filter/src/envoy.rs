@@ -41,7 +41,7 @@ use laststream_drain::state::Moment;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType};
 
-use crate::host::{Body, BodyHost, Control, Host, Kind, Level, Metric};
+use crate::host::{Body, BodyHost, Control, Host, Level, Metric, MetricKind};
 use crate::parse::digits;
 use crate::raw;
 
@@ -69,10 +69,10 @@ impl Host for Envoy {
         }
     }
 
-    fn define_metric(&self, kind: Kind, name: &str) -> Option<Metric> {
+    fn define_metric(&self, kind: MetricKind, name: &str) -> Option<Metric> {
         let kind = match kind {
-            Kind::Counter => MetricType::Counter,
-            Kind::Gauge => MetricType::Gauge,
+            MetricKind::Counter => MetricType::Counter,
+            MetricKind::Gauge => MetricType::Gauge,
         };
         hostcalls::define_metric(kind, name).ok().map(Metric)
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use laststream_drain::state::Moment;
 
 use crate::headers::serialise;
-use crate::host::{Body, BodyHost, Control, Host, Kind, Level, Metric};
+use crate::host::{Body, BodyHost, Control, Host, Level, Metric, MetricKind};
 use crate::lifecycle::{Flow, HttpStream, Root};
 
 /// The contexts of one VM by their numbers, like the SDK's dispatcher.
@@ -152,7 +152,7 @@ impl Host for Fake {
         self.lines.borrow_mut().push(line.into());
     }
 
-    fn define_metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
+    fn define_metric(&self, _kind: MetricKind, name: &str) -> Option<Metric> {
         let mut names = self.names.borrow_mut();
         names.push(name.into());
         self.values.borrow_mut().entry(name.into()).or_default();

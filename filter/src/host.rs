@@ -11,7 +11,7 @@ pub struct Metric(pub u32);
 /// The kinds of metrics in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Kind {
+pub enum MetricKind {
     /// It only goes up.
     Counter = 0,
     /// It goes up and down. The VMs of all workers share one atomic value for each name.
@@ -23,7 +23,7 @@ pub trait Host {
     /// Writes a line to Envoy's log.
     fn log(&self, level: Level, line: &str);
     /// Defines a metric, or returns the existing one of that name.
-    fn define_metric(&self, kind: Kind, name: &str) -> Option<Metric>;
+    fn define_metric(&self, kind: MetricKind, name: &str) -> Option<Metric>;
     /// Adds to a metric.
     fn increment_metric(&self, metric: Metric, amount: i64);
     /// Makes a counter visible, by adding zero.

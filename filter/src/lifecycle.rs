@@ -12,7 +12,7 @@ use crate::census::Counter;
 use crate::config::wire::Scope;
 use crate::config::{self, Refused, fault, wire};
 use crate::gate::Gate;
-use crate::gate::policy::Policy;
+use crate::gate::policy::GatePolicy;
 use crate::host::{Control, Level};
 use crate::stream::{Plugin, Stream};
 
@@ -40,7 +40,7 @@ struct Beat {
 }
 
 impl Beat {
-    fn new(policy: &Policy) -> Option<Self> {
+    fn new(policy: &GatePolicy) -> Option<Self> {
         let drain = &policy.drain;
         drain.by_envoy.then(|| Self { counter: Counter::beat(), scope: drain.scopes[0] })
     }

@@ -7,25 +7,25 @@ use crate::config::wire::Scope;
 use crate::config::{Fault, fault};
 use crate::forwarded::Verdict;
 use crate::gate::{CountState, StreamKind};
-use crate::host::{Host, Kind, Metric};
+use crate::host::{Host, Metric, MetricKind};
 
 /// Gauge: the time, in milliseconds of Envoy's monotonic clock, until which no new stream may begin
 /// because a signal passes. It expires by itself.
 pub const CLOSING: &str = "laststream_gate_closing_until";
 
 /// The gate's own metrics, in the order of [`laststream_drain::requests::GateMetric`].
-pub const GATE: [(Kind, &str); 11] = [
-    (Kind::Gauge, "laststream_gate_state"),
-    (Kind::Gauge, "laststream_gate_drain_seconds"),
-    (Kind::Gauge, "laststream_gate_late_streams"),
-    (Kind::Counter, "laststream_gate_refused_total"),
-    (Kind::Counter, "laststream_gate_heals_total"),
-    (Kind::Counter, "laststream_gate_expired_total"),
-    (Kind::Counter, "laststream_gate_forced_total"),
-    (Kind::Counter, EVICTIONS),
-    (Kind::Gauge, "laststream_gate_deadline_seconds"),
-    (Kind::Gauge, "laststream_gate_holding"),
-    (Kind::Gauge, "laststream_gate_connections"),
+pub const GATE: [(MetricKind, &str); 11] = [
+    (MetricKind::Gauge, "laststream_gate_state"),
+    (MetricKind::Gauge, "laststream_gate_drain_seconds"),
+    (MetricKind::Gauge, "laststream_gate_late_streams"),
+    (MetricKind::Counter, "laststream_gate_refused_total"),
+    (MetricKind::Counter, "laststream_gate_heals_total"),
+    (MetricKind::Counter, "laststream_gate_expired_total"),
+    (MetricKind::Counter, "laststream_gate_forced_total"),
+    (MetricKind::Counter, EVICTIONS),
+    (MetricKind::Gauge, "laststream_gate_deadline_seconds"),
+    (MetricKind::Gauge, "laststream_gate_holding"),
+    (MetricKind::Gauge, "laststream_gate_connections"),
 ];
 
 /// Counter: streams that the gate ended.
@@ -47,10 +47,10 @@ impl Evictions {
     /// # Errors
     /// The metric that Envoy does not define.
     pub(crate) fn define(host: &impl Host) -> Result<Self, Fault> {
-        let total = define(host, Kind::Counter, EVICTIONS.into())?;
+        let total = define(host, MetricKind::Counter, EVICTIONS.into())?;
         let mut kinds = [Metric(0); StreamKind::VARIANTS.len()];
         for (metric, kind) in kinds.iter_mut().zip(StreamKind::VARIANTS) {
-            *metric = define(host, Kind::Counter, evictions(*kind))?;
+            *metric = define(host, MetricKind::Counter, evictions(*kind))?;
             host.make_visible(*metric);
         }
         host.make_visible(total);
@@ -64,7 +64,7 @@ impl Evictions {
 
 /// # Errors
 /// The metric that Envoy does not define.
-pub(crate) fn define(host: &impl Host, kind: Kind, name: String) -> Result<Metric, Fault> {
+pub(crate) fn define(host: &impl Host, kind: MetricKind, name: String) -> Result<Metric, Fault> {
     host.define_metric(kind, &name)
         .ok_or_else(|| fault("", &format!("Envoy does not define the metric `{name}`")))
 }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::layout::{Layout, index};
 use crate::{
-    CONFIG, Descriptor, Digest, INDEX, Image, Inputs, Kind, LAYER, MANIFEST, Manifest, Packed,
-    Platform, Program, VERSION, archive, certificates, compress,
+    CONFIG, Descriptor, Digest, INDEX, Image, Inputs, LAYER, MANIFEST, Manifest, ModuleKind,
+    Packed, Platform, Program, VERSION, archive, certificates, compress,
 };
 use laststream_base::causes::Context as _;
 
@@ -80,7 +80,7 @@ fn annotations(program: Program) -> BTreeMap<String, String> {
         Program::Whole => "The command line of laststream",
         Program::Hook => "The program of laststream for stop hooks and Jobs",
     };
-    let mut annotations = Kind::Module.annotations();
+    let mut annotations = ModuleKind::Module.annotations();
     annotations.extend([
         ("org.opencontainers.image.description".to_owned(), description.to_owned()),
         ("org.opencontainers.image.version".to_owned(), VERSION.to_owned()),
@@ -93,7 +93,7 @@ fn annotations(program: Program) -> BTreeMap<String, String> {
 pub(crate) fn of_module(
     inputs: &Inputs,
     name: &str,
-    kind: Kind,
+    kind: ModuleKind,
     module: Result<&[u8], &'static str>,
 ) -> Result<Vec<u8>, String> {
     let module = module.context("this build of laststream-release has no module")?;

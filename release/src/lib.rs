@@ -18,7 +18,7 @@ use std::path::Path;
 // All imports from the product.
 pub(crate) use laststream_base::digest::Digest;
 pub(crate) use laststream_base::yaml;
-pub(crate) use laststream_module::analysis::Kind;
+pub(crate) use laststream_module::analysis::ModuleKind;
 pub(crate) use laststream_oci::image::{
     CONFIG, Descriptor, INDEX, Image, LAYER, MANIFEST, Manifest, Packed, archive, compress,
 };
@@ -51,11 +51,16 @@ pub fn write(inputs: &Inputs, folder: &Path) -> Result<(), String> {
     files.add(hook_image(), image::of_program(inputs, Program::Hook)?);
     files.add(
         module_image(),
-        image::of_module(inputs, "module", Kind::Module, laststream_module::builtin())?,
+        image::of_module(inputs, "module", ModuleKind::Module, laststream_module::builtin())?,
     );
     files.add(
         frames_image(),
-        image::of_module(inputs, "frames", Kind::FrameFilter, laststream_module::builtin_frames())?,
+        image::of_module(
+            inputs,
+            "frames",
+            ModuleKind::FrameFilter,
+            laststream_module::builtin_frames(),
+        )?,
     );
     files.add(shell_archive(), shell::archive(inputs)?);
     files.add(sbom_file(), sbom::reproducible(&inputs.sbom)?);

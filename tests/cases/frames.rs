@@ -10,7 +10,7 @@ use kit::programs::program;
 use kit::websocket::{Frame, WebSocket};
 use kit::wire::local;
 use kit::workspace;
-use laststream_module::analysis::{Kind, Module, analyse};
+use laststream_module::analysis::{Module, ModuleKind, analyse};
 use tokio::time::timeout;
 
 use crate::cases::gate::bench::{Bench, SOON};
@@ -231,7 +231,7 @@ async fn the_frame_filter_exports_bodies_and_a_version(_lab: &Lab) -> Outcome {
     let code = std::fs::read(frames_module()?).context("the module")?;
     ensure!(code.len() < BUDGET, "the module has {} bytes", code.len());
     let Module { version, kind, exports, .. } = analyse(&code).map_err(Error::msg)?;
-    ensure!(version.is_some() && kind == Kind::FrameFilter, "its version or kind: {kind}");
+    ensure!(version.is_some() && kind == ModuleKind::FrameFilter, "its version or kind: {kind}");
     let has = |name: &str| exports.iter().any(|export| export == name);
     ensure!(
         has("proxy_on_request_body") && has("proxy_on_response_body"),

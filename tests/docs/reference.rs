@@ -5,7 +5,7 @@ use laststream_filter::config::wire::{Preset, Scope};
 use laststream_filter::config::{self, schema};
 use laststream_filter::forwarded::{FORWARDED_PROTO, Verdict};
 use laststream_filter::gate::{CountState, StreamKind, timing};
-use laststream_filter::host::Kind;
+use laststream_filter::host::MetricKind;
 use laststream_filter::metrics;
 use laststream_policy::drain_sizing;
 use serde_json::json;
@@ -79,7 +79,7 @@ pub(super) fn gate_metrics() -> String {
     ];
     let mut rows = String::from("| metric | type | meaning |\n|---|---|---|\n");
     for ((kind, name), about) in metrics::GATE.into_iter().zip(about) {
-        let kind = if kind == Kind::Counter { "counter" } else { "gauge" };
+        let kind = if kind == MetricKind::Counter { "counter" } else { "gauge" };
         rows.push_str(&format!("| `{name}` | {kind} | {about} |\n"));
     }
     for kind in StreamKind::VARIANTS {

@@ -20,7 +20,7 @@ pub use api::access::Access;
 pub use api::call::Call;
 pub use api::client::{self, Cluster};
 pub use api::error::FleetError;
-pub use api::kinds::{CONFIG_MAPS, KINDS, Kind};
+pub use api::kinds::{CONFIG_MAPS, KINDS, ObjectKind};
 pub use api::objects;
 pub use costs::deletion_cost;
 pub use drains::{outcomes, waits};

@@ -15,7 +15,7 @@ pub trait Retryable {
 
 /// How often, and after which pauses, a request is repeated.
 #[derive(Debug, Clone, Copy)]
-pub struct Policy {
+pub struct RetryPolicy {
     /// The number of attempts after the first.
     pub further: u32,
     /// The pause before the second attempt; it doubles before each further one.
@@ -27,7 +27,7 @@ pub struct Policy {
 /// Runs `attempt` until it succeeds, fails permanently, or the attempts are used up. Each attempt
 /// starts from the beginning.
 pub fn with_retries<T, E: Retryable>(
-    policy: Policy,
+    policy: RetryPolicy,
     mut attempt: impl FnMut() -> Result<T, E>,
     on_retry: impl Fn(&E, Duration),
 ) -> Result<T, E> {

@@ -15,7 +15,7 @@ use laststream_oci::image::TITLE;
 pub struct Module {
     pub size: u64,
     pub sha256: String,
-    pub kind: Kind,
+    pub kind: ModuleKind,
     /// The version of laststream, if this is one of its modules.
     pub version: Option<String>,
     /// The version of laststream's configuration, if this is one of its modules.
@@ -29,7 +29,7 @@ pub struct Module {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum ModuleKind {
     #[strum(to_string = "laststream's module")]
     Module,
     #[strum(to_string = "laststream's frame filter")]
@@ -39,7 +39,7 @@ pub enum Kind {
     Foreign,
 }
 
-impl Kind {
+impl ModuleKind {
     /// The annotations of the module's image. They do not depend on machine or time.
     pub fn annotations(self) -> BTreeMap<String, String> {
         let (title, description) = match self {
@@ -79,9 +79,9 @@ pub fn analyse(bytes: &[u8]) -> Result<Module, String> {
         return Err("is no module for proxies: it exports no `proxy_abi_version_…`".to_owned());
     }
     let kind = match &identity {
-        None => Kind::Foreign,
-        Some(_) if exports.iter().any(|name| name == OF_FRAMES) => Kind::FrameFilter,
-        Some(_) => Kind::Module,
+        None => ModuleKind::Foreign,
+        Some(_) if exports.iter().any(|name| name == OF_FRAMES) => ModuleKind::FrameFilter,
+        Some(_) => ModuleKind::Module,
     };
     Ok(Module {
         size: bytes.len() as u64,

@@ -4,7 +4,7 @@ use laststream_base::digest::Digest;
 use laststream_oci::image::{Image, Reference};
 use laststream_oci::registry::Registries;
 
-use crate::analysis::Kind;
+use crate::analysis::ModuleKind;
 use crate::inspect;
 
 /// A tag that points to another image before the push.
@@ -23,7 +23,7 @@ pub struct TagMove<'a> {
 pub fn tag_moves<'a>(
     registries: &Registries<'a>,
     image: &Image,
-    kind: Kind,
+    kind: ModuleKind,
 ) -> Result<Vec<TagMove<'a>>, String> {
     let targets = registries.iter().zip(registries.digests()?);
     let moves = targets.filter_map(|((reference, registry), digest)| {

@@ -7,7 +7,7 @@ use crate::error::PolicyProblem;
 use crate::file::{self, File};
 use crate::without::{Without, is_within, path};
 use laststream_base::parse_error::{ParseError, one_of, plain};
-use laststream_base::yaml::tree::{Kind, MOST_NODES, Raw, Tree};
+use laststream_base::yaml::tree::{MOST_NODES, NodeKind, Raw, Tree};
 
 /// The most problems of one policy.
 const MOST: usize = 20;
@@ -27,7 +27,7 @@ pub(super) fn shape(text: &str) -> (Option<File>, Vec<PolicyProblem>) {
 /// Reads the policy again without each wrong field, until the rest has no error.
 fn all_problems(text: &str, first: &Error) -> (Option<File>, Vec<PolicyProblem>) {
     let tree = Tree::read(text, MOST_NODES);
-    let has_alias = tree.nodes.iter().any(|raw| matches!(raw.kind, Kind::Alias(_)));
+    let has_alias = tree.nodes.iter().any(|raw| matches!(raw.kind, NodeKind::Alias(_)));
     let root = match tree.roots[..] {
         [root] if tree.errors.is_empty() && !has_alias => root,
         [_, second, ..] if tree.errors.is_empty() => return (None, vec![two(&tree, second)]),
@@ -66,7 +66,7 @@ fn lacks_field(error: &Error) -> bool {
 /// The section of a field. The parser's place for what a section lacks is its first field.
 fn section(tree: &Tree, node: u32) -> u32 {
     match tree.nodes.get(node as usize) {
-        Some(Raw { kind: Kind::Map(_), .. }) | None => node,
+        Some(Raw { kind: NodeKind::Map(_), .. }) | None => node,
         Some(raw) => raw.parent,
     }
 }
@@ -93,8 +93,10 @@ impl Choice {
         let node = tree.node_of(self.path)?;
         let (text, example) = (tree.text(node), self.example);
         let is_right = match &tree.nodes.get(node as usize)?.kind {
-            Kind::Scalar(text, _) => **text == *self.word || ["", "~", "null"].contains(&&**text),
-            Kind::Map(fields) => !fields.is_empty(),
+            NodeKind::Scalar(text, _) => {
+                **text == *self.word || ["", "~", "null"].contains(&&**text)
+            }
+            NodeKind::Map(fields) => !fields.is_empty(),
             _ => false,
         };
         let subject = match text.filter(|_| self.path != SECRET) {

@@ -1,6 +1,6 @@
 //! The text of a policy without its wrong fields, so that the other ones are read, too.
 
-use laststream_base::yaml::tree::{Kind, NONE, Style, Tree};
+use laststream_base::yaml::tree::{NONE, NodeKind, Style, Tree};
 
 /// A text with the values of a tree, one of them in each line.
 #[derive(Default)]
@@ -29,13 +29,15 @@ impl Without {
             return;
         };
         match &raw.kind {
-            Kind::Scalar(text, style) => self.line(id, &format!("{key}{},", scalar(text, *style))),
-            Kind::List(items) => {
+            NodeKind::Scalar(text, style) => {
+                self.line(id, &format!("{key}{},", scalar(text, *style)))
+            }
+            NodeKind::List(items) => {
                 self.line(id, &format!("{key}["));
                 items.iter().for_each(|item| self.add(tree, *item, wrong, ""));
                 self.line(id, "],");
             }
-            Kind::Map(entries) => {
+            NodeKind::Map(entries) => {
                 self.line(id, &format!("{key}{{"));
                 for (key, value) in entries {
                     let key = tree.text(*key).unwrap_or_default();
@@ -43,7 +45,7 @@ impl Without {
                 }
                 self.line(id, "},");
             }
-            Kind::Alias(_) => {}
+            NodeKind::Alias(_) => {}
         }
     }
 

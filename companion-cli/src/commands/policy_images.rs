@@ -7,7 +7,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use laststream_base::env_vars::{self, LASTSTREAM_OFFLINE};
-use laststream_module::analysis::Kind;
+use laststream_module::analysis::ModuleKind;
 use laststream_module::inspect::{self, Pin};
 use laststream_oci::image::Reference;
 use laststream_oci::registry::credentials::Sources;
@@ -162,8 +162,8 @@ impl<'a> PolicyImages<'a> {
         };
         let inspection = inspection().map_err(|error| format!("cannot be inspected: {error}"))?;
         let kind = match wanted {
-            Wanted::Module => Kind::Module,
-            Wanted::FrameFilter => Kind::FrameFilter,
+            Wanted::Module => ModuleKind::Module,
+            Wanted::FrameFilter => ModuleKind::FrameFilter,
         };
         let pin = inspection.pin(kind, self.is_mounted)?;
         if pin.is_of_index {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 use laststream_base::digest::Digest;
 use laststream_base::env_vars;
-use laststream_module::analysis::Kind;
+use laststream_module::analysis::ModuleKind;
 use laststream_module::publish::{self, TagMove};
 use laststream_oci::image::{Image, Reference, VARIANT};
 use laststream_oci::registry::credentials::Sources;
@@ -124,7 +124,7 @@ impl Push {
     fn publish(
         &self,
         image: &Image,
-        kind: Kind,
+        kind: ModuleKind,
         options: &Options,
         sources: &Sources,
         printer: &Printer,
@@ -151,7 +151,7 @@ impl Push {
     }
 
     /// The standard annotations, replaced by those of the command line.
-    fn annotations(&self, kind: Kind) -> BTreeMap<String, String> {
+    fn annotations(&self, kind: ModuleKind) -> BTreeMap<String, String> {
         let mut annotations = kind.annotations();
         annotations.extend(self.annotations.iter().cloned());
         annotations

@@ -17,10 +17,10 @@
 //! ```
 //! use laststream_drain::requests::{Command, Effect, Event, Hold};
 //! use laststream_drain::sim::Sim;
-//! use laststream_drain::state::{Millis, Policy, StreamNumber};
+//! use laststream_drain::state::{Millis, DrainPolicy, StreamNumber};
 //!
 //! let hook = StreamNumber(5);
-//! let mut sim = Sim::new(Policy::default());
+//! let mut sim = Sim::new(DrainPolicy::default());
 //! sim.counts.scopes[0].gauges.in_flight = 1;
 //! sim.request(hook, Command::PreStop(Hold::UntilOpen));
 //! let mut answered_at = None;

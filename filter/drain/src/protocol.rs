@@ -49,7 +49,7 @@ use crate::requests::{
 };
 use crate::state::timing::{EVALUATION_SLACK, LATCHED_FOR, REPLY_TIMEOUT};
 use crate::state::{
-    Action, CallEnd, CountState, Millis, Moment, Phase, Policy, Shared, Step, StreamNumber,
+    Action, CallEnd, CountState, DrainPolicy, Millis, Moment, Phase, Shared, Step, StreamNumber,
 };
 use crate::steps::{
     AppQuery, Apply, Callback, EndOrders, LeakWatch, end_orders, leaks, notify, report,
@@ -58,7 +58,7 @@ use crate::steps::{
 /// The gate of one worker.
 #[derive(Debug, Clone)]
 pub struct Worker {
-    policy: Arc<Policy>,
+    policy: Arc<DrainPolicy>,
     census: Census,
     samples: EnvoySamples,
     waiting: Waiting,
@@ -80,7 +80,7 @@ impl core::hash::Hash for Worker {
 
 impl Worker {
     /// A gate that has seen nothing yet.
-    pub fn new(policy: Arc<Policy>) -> Self {
+    pub fn new(policy: Arc<DrainPolicy>) -> Self {
         Self {
             policy,
             census: Census::default(),

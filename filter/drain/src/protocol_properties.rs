@@ -14,8 +14,8 @@ use crate::sim::expected::{is_open_anyway, wrong_opening};
 use crate::sim::{COUNTER, Sim, entry};
 use crate::state::timing::{MOST_ANSWERS, QUERY_INTERVAL, SHORT_TICK};
 use crate::state::{
-    BeginCall, CallEnd, CountState, EnvoyCount, Finish, Millis, Phase, Policy, Queue, Scope, Step,
-    StreamNumber,
+    BeginCall, CallEnd, CountState, DrainPolicy, EnvoyCount, Finish, Millis, Phase, Queue, Scope,
+    Step, StreamNumber,
 };
 
 const BUSY_STATS: &str = "http.a.downstream_rq_active: 1\nserver.concurrency: 1";
@@ -86,14 +86,14 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-fn policy() -> impl Strategy<Value = Policy> {
+fn policy() -> impl Strategy<Value = DrainPolicy> {
     let begin = prop_oneof![
         Just(BeginCall::Nothing),
         Just(BeginCall::DrainListeners),
         Just(BeginCall::FailHealthChecks)
     ];
     let finish = prop_oneof![Just(Finish::Nothing), Just(Finish::DrainAgent), Just(Finish::Quit)];
-    (begin, finish).prop_map(|(begin, finish)| Policy {
+    (begin, finish).prop_map(|(begin, finish)| DrainPolicy {
         quiet: Millis(100),
         linger: Millis(0),
         deadline: Millis(3_000),
@@ -101,14 +101,14 @@ fn policy() -> impl Strategy<Value = Policy> {
         begin,
         finish,
         open_for: Millis(1_000),
-        ..Policy::default()
+        ..DrainPolicy::default()
     })
 }
 
 /// The shell, and the requests that are not answered yet.
 struct World {
     sim: Sim,
-    policy: Policy,
+    policy: DrainPolicy,
     /// The newest query and the newest round, asked and answered, and those asked when the latch
     /// was closed.
     asked: [u64; 2],
@@ -120,7 +120,7 @@ struct World {
 }
 
 impl World {
-    fn new(policy: Policy) -> Self {
+    fn new(policy: DrainPolicy) -> Self {
         let mut sim = Sim::new(policy.clone());
         sim.index.push(entry(Queue(COUNTER.0 + 1), Scope::Gateway));
         sim.index.push(entry(Queue(COUNTER.0 + 2), Scope::Outbound));
@@ -346,7 +346,7 @@ proptest! {
 /// over. Neither the answer that makes it fail nor a reply begins the next query at once.
 #[test]
 fn a_signal_is_tried_again_after_a_pause() {
-    let mut world = World::new(Policy { begin: BeginCall::Nothing, ..Policy::default() });
+    let mut world = World::new(DrainPolicy { begin: BeginCall::Nothing, ..DrainPolicy::default() });
     world.act(Act::Send(quit(), 1));
     for _ in 0..3 {
         let before = world.asked;

@@ -8,16 +8,16 @@ use crate::requests::{Client, Command};
 use crate::sim::{COUNTER, GATE, IDLE, Sim, entry};
 use crate::state::timing::{LATCH_LEASE, REPLY_TIMEOUT};
 use crate::state::{
-    BeginCall, CallEnd, Finish, Millis, Moment, Phase, Policy, Queue, Record, Scope, Step,
+    BeginCall, CallEnd, DrainPolicy, Finish, Millis, Moment, Phase, Queue, Record, Scope, Step,
     StreamNumber,
 };
 
 const FIRST: StreamNumber = StreamNumber(2);
 const SECOND: StreamNumber = StreamNumber(3);
 
-fn policy() -> Policy {
+fn policy() -> DrainPolicy {
     let (finish, begin) = (Finish::DrainAgent, BeginCall::Nothing);
-    Policy { finish, begin, patience: Millis(200), ..Policy::default() }
+    DrainPolicy { finish, begin, patience: Millis(200), ..DrainPolicy::default() }
 }
 
 fn quit() -> Command {
@@ -96,7 +96,7 @@ fn a_new_configuration_counts_no_expired_drain() {
 /// A drained gate that makes no last call.
 fn drained() -> Sim {
     let deadline = Millis(5_000);
-    let mut sim = Sim::new(Policy { finish: Finish::Nothing, deadline, ..policy() });
+    let mut sim = Sim::new(DrainPolicy { finish: Finish::Nothing, deadline, ..policy() });
     sim.request(FIRST, Command::Drain);
     while sim.shared.record.phase != Phase::Drained {
         step(&mut sim);
@@ -253,7 +253,7 @@ fn the_last_call_is_tried_three_times_however_slow_envoy_is() {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn a_second_cancellation_does_not_lift_the_ban_of_the_first() {
-    let mut sim = Sim::new(Policy { begin: BeginCall::FailHealthChecks, ..policy() });
+    let mut sim = Sim::new(DrainPolicy { begin: BeginCall::FailHealthChecks, ..policy() });
     let began = sim.now - Millis(1_000);
     let (phase, deadline) = (Phase::Draining, began + Millis(23_000));
     sim.shared.record = Record { phase, began, deadline, begin: Step::Done, ..Record::default() };
@@ -268,7 +268,7 @@ fn a_second_cancellation_does_not_lift_the_ban_of_the_first() {
 /// No counter is there: only Envoy's totals show that a request has begun and ended.
 #[wasm_bindgen_test(unsupported = test)]
 fn the_total_of_the_answer_that_ends_the_quiet_period_counts() {
-    let mut sim = Sim::new(Policy { finish: Finish::Nothing, ..policy() });
+    let mut sim = Sim::new(DrainPolicy { finish: Finish::Nothing, ..policy() });
     sim.index.clear();
     sim.request(FIRST, Command::PreStop(Hold::UntilOpen));
     let (began, mut total) = (sim.now, 100);
@@ -321,7 +321,7 @@ fn opens_after(sim: &mut Sim, answers: impl Fn(u64) -> bool) -> Millis {
 #[wasm_bindgen_test(unsupported = test)]
 fn one_lost_answer_does_not_hold_an_idle_drain() {
     for lost in 0..4 {
-        let mut sim = Sim::new(Policy { finish: Finish::Nothing, ..policy() });
+        let mut sim = Sim::new(DrainPolicy { finish: Finish::Nothing, ..policy() });
         let took = opens_after(&mut sim, |query| query != lost);
         assert!(took <= Millis(1_300), "{took:?} without the answer {lost}");
     }
@@ -331,7 +331,7 @@ fn one_lost_answer_does_not_hold_an_idle_drain() {
 /// Envoy's sums are zero.
 #[wasm_bindgen_test(unsupported = test)]
 fn a_counter_that_is_late_keeps_the_gate_closed() {
-    let mut sim = Sim::new(Policy { finish: Finish::Nothing, ..policy() });
+    let mut sim = Sim::new(DrainPolicy { finish: Finish::Nothing, ..policy() });
     let scope = sim.index[0].scope;
     sim.index.push(entry(Queue(8), scope));
     sim.request(FIRST, Command::PreStop(Hold::UntilOpen));
@@ -354,7 +354,7 @@ fn a_counter_that_is_late_keeps_the_gate_closed() {
 #[wasm_bindgen_test(unsupported = test)]
 fn nothing_is_subtracted_from_sums_that_lack_streams() {
     for (first, lacks) in [(1, false), (0, true)] {
-        let mut sim = Sim::new(Policy { finish: Finish::Nothing, ..policy() });
+        let mut sim = Sim::new(DrainPolicy { finish: Finish::Nothing, ..policy() });
         sim.request(FIRST, Command::PreStop(Hold::UntilOpen));
         let until = sim.now + Millis(3_000);
         let mut active = first;

@@ -9,7 +9,7 @@ use crate::Worker;
 use crate::counts::{Counts, Facts, IndexEntry, Latch, Reply, Request, ScopeCounts};
 use crate::requests::{Call, Client, Command, Effect, Ended, Event};
 use crate::state::timing::LATCH_LEASE;
-use crate::state::{CallEnd, Millis, Moment, Policy, Queue, Scope, Shared, StreamNumber};
+use crate::state::{CallEnd, DrainPolicy, Millis, Moment, Queue, Scope, Shared, StreamNumber};
 
 /// The gate's own queue.
 pub const GATE: Queue = Queue(1);
@@ -50,7 +50,7 @@ pub struct Sim {
 
 impl Sim {
     /// A gate that serves, beside one idle counter.
-    pub fn new(policy: Policy) -> Self {
+    pub fn new(policy: DrainPolicy) -> Self {
         let now = Moment(3_600_000);
         let scope = policy.scopes.first().copied().unwrap_or_default();
         Self {

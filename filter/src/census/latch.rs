@@ -178,7 +178,7 @@ mod tests {
 
     use super::{Latch, SEALED, is_sealed};
     use crate::fake::Fake;
-    use crate::host::{Control as _, Host as _, Kind, Metric};
+    use crate::host::{Control as _, Host as _, Metric, MetricKind};
 
     const LEASE: u64 = LATCH_LEASE.0;
     const ONE: Queue = Queue(1);
@@ -187,7 +187,7 @@ mod tests {
     /// A host at the time 100, and its gauge.
     fn at_100() -> (Fake, Metric) {
         let host = Fake::default();
-        let gauge = host.define_metric(Kind::Gauge, "closing").expect("a gauge");
+        let gauge = host.define_metric(MetricKind::Gauge, "closing").expect("a gauge");
         host.clock.set(100);
         (host, gauge)
     }

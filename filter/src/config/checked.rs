@@ -1,8 +1,8 @@
 //! The checked configuration.
 
 use super::wire::{Role, Scope};
-use crate::forwarded::Policy;
-use crate::gate::policy::Policy as GatePolicy;
+use crate::forwarded::SchemePolicy;
+use crate::gate::policy::GatePolicy;
 use crate::stream::rules::Rule;
 
 /// A checked configuration.
@@ -16,7 +16,7 @@ pub struct Config {
     /// Whether the beginnings of streams are kept.
     pub(crate) ages: bool,
     pub(crate) kinds: bool,
-    pub(crate) forwarded_proto: Option<Policy>,
+    pub(crate) forwarded_proto: Option<SchemePolicy>,
     pub(crate) gate: Option<GatePolicy>,
 }
 
@@ -29,7 +29,7 @@ impl Config {
     }
 
     /// The policy for `x-forwarded-proto`, if it is restored.
-    pub fn forwarded_proto(&self) -> Option<&Policy> {
+    pub fn forwarded_proto(&self) -> Option<&SchemePolicy> {
         self.forwarded_proto.as_ref()
     }
 

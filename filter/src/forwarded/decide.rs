@@ -1,7 +1,7 @@
 //! The decision on a scheme, from the values of the sources.
 
 use super::known::FORWARDED_PROTO;
-use super::policy::Policy;
+use super::policy::SchemePolicy;
 use super::scheme::Scheme;
 use super::source::{Says, agreed};
 use crate::config::wire::{Decision, Fallback};
@@ -52,7 +52,7 @@ pub(crate) enum Finding {
     Untrusted,
 }
 
-impl Policy {
+impl SchemePolicy {
     /// Reads a trusted peer's headers. If Envoy has followed a redirect itself, the request was
     /// decided in its first pass, and the route of that pass has removed the saved header.
     /// `is_redirected` is called only if the saved header names no scheme.
@@ -144,19 +144,19 @@ fn decided_before(headers: Headers<'_>) -> Option<Scheme> {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{Finding, Policy};
+    use super::{Finding, SchemePolicy};
     use crate::config;
     use crate::forwarded::Scheme;
     use crate::headers::{Headers, serialise};
 
     const SAVED: &str = "x-laststream-forwarded-proto";
 
-    fn policy(inside: &str) -> Policy {
+    fn policy(inside: &str) -> SchemePolicy {
         let text = format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["::1"]}}, {inside}}}}}"#);
         config::parse(text.as_bytes()).expect(inside).forwarded_proto.expect(inside)
     }
 
-    fn find(policy: &Policy, headers: &[(&str, &str)], is_redirected: bool) -> Finding {
+    fn find(policy: &SchemePolicy, headers: &[(&str, &str)], is_redirected: bool) -> Finding {
         policy.find(Headers::new(&serialise(headers)), || is_redirected)
     }
 

@@ -3,7 +3,7 @@
 
 use super::decide::{Finding, Verdict};
 use super::known::{FORWARDED_PORT, FORWARDED_PROTO, tells_scheme};
-use super::policy::Policy;
+use super::policy::SchemePolicy;
 use super::scheme::Scheme;
 use super::source::Ports;
 use crate::headers::Headers;
@@ -17,7 +17,7 @@ pub(crate) enum Edit<'e> {
     Remove(&'e [u8]),
 }
 
-impl Policy {
+impl SchemePolicy {
     /// Passes every edit to `write`, and returns the verdict.
     pub(crate) fn edit<'e>(
         &'e self,

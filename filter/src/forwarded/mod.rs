@@ -22,7 +22,7 @@ pub use known::FORWARDED_PROTO;
 pub(crate) use known::{form_of, headers_of};
 pub(crate) use peer_info::PeerInfo;
 pub use peers::{Peers, Range, RangeError};
-pub use policy::Policy;
+pub use policy::SchemePolicy;
 pub(crate) use rfc7239::is_token;
 pub use scheme::Scheme;
 pub use source::{Ports, Source};

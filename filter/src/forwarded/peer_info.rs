@@ -4,7 +4,7 @@
 use core::net::SocketAddr;
 
 use super::known::{FORWARDED_PORT, FORWARDED_PROTO};
-use super::policy::Policy;
+use super::policy::SchemePolicy;
 use super::source::Source;
 use crate::config::wire::Form;
 
@@ -76,7 +76,7 @@ impl<'t> PeerInfo<'t> {
     }
 
     /// The headers, if the value has them and the policy needs no others.
-    pub(crate) fn headers<'n>(&self, policy: &'n Policy) -> Option<HeaderPairs<'n>>
+    pub(crate) fn headers<'n>(&self, policy: &'n SchemePolicy) -> Option<HeaderPairs<'n>>
     where
         't: 'n,
     {
@@ -91,7 +91,7 @@ impl<'t> PeerInfo<'t> {
     }
 }
 
-impl Policy {
+impl SchemePolicy {
     /// Whether [`PeerInfo`] can hold all headers that the policy looks at.
     pub fn looks_only_at_peer_info(&self) -> bool {
         covered_by_peer_info(&self.sources, &self.original)
@@ -182,7 +182,7 @@ mod tests {
         use proptest::prelude::*;
         use proptest::sample::select;
 
-        use super::super::{FORWARDED_PORT, FORWARDED_PROTO, PeerInfo, Policy};
+        use super::super::{FORWARDED_PORT, FORWARDED_PROTO, PeerInfo, SchemePolicy};
         use crate::config;
         use crate::forwarded::{Edit, Finding, Scheme, Verdict};
         use crate::headers::{Headers, serialise};
@@ -191,7 +191,7 @@ mod tests {
         type Outcome = (Finding, Verdict, Vec<(Vec<u8>, Vec<u8>)>);
 
         fn outcome(
-            policy: &Policy,
+            policy: &SchemePolicy,
             headers: Headers<'_>,
             [trusted, redirected]: [bool; 2],
         ) -> Outcome {

@@ -6,7 +6,7 @@ use crate::config::wire::{Decision, Fallback, Strip};
 
 /// How `x-forwarded-proto` is restored, checked.
 #[derive(Debug)]
-pub struct Policy {
+pub struct SchemePolicy {
     /// Which peers are trusted.
     pub trust: Trust,
     /// Whether the scheme comes from the destination port of the PROXY protocol header. Then there
@@ -32,7 +32,7 @@ pub struct Policy {
     pub write_port: bool,
 }
 
-impl Policy {
+impl SchemePolicy {
     /// Whether a source is the saved header.
     pub fn looks_at_original(&self) -> bool {
         self.sources.iter().any(|source| source.header == self.original)

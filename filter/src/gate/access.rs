@@ -9,7 +9,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use laststream_drain::requests::Command;
 
 use super::http::{is_of_hook, same_secret, secret_in_query};
-use super::policy::Policy;
+use super::policy::GatePolicy;
 use crate::config::wire::SHORTEST_SECRET;
 use crate::headers::{Headers, begins_with};
 use crate::host::Host;
@@ -62,7 +62,7 @@ pub(super) struct ConnectionProperties {
 }
 
 impl ConnectionProperties {
-    pub(super) fn read(host: &impl Host, policy: &Policy) -> Self {
+    pub(super) fn read(host: &impl Host, policy: &GatePolicy) -> Self {
         let state = |key: &str| host.property(&format!("filter_state\0{key}"));
         let address = state(ADDRESS_KEY)
             .filter(|address| !address.is_empty())
@@ -70,7 +70,7 @@ impl ConnectionProperties {
         Self { address, secret: policy.wire.secret_key.as_deref().and_then(state) }
     }
 
-    pub(super) fn access<'a>(&'a self, policy: &'a Policy) -> Access<'a> {
+    pub(super) fn access<'a>(&'a self, policy: &'a GatePolicy) -> Access<'a> {
         let secret = match (&policy.wire.secret, &policy.wire.secret_key) {
             (Some(secret), _) => Secret::Known(secret.as_bytes()),
             (None, Some(_)) => Secret::from_state(self.secret.as_deref().unwrap_or_default()),

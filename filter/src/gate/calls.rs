@@ -4,7 +4,7 @@ use laststream_drain::requests::{CLUSTERS, Call, QUIT};
 use laststream_drain::state::{BeginCall, Finish, Millis};
 use laststream_drain::timing::AGENT_PATIENCE;
 
-use super::policy::Policy;
+use super::policy::GatePolicy;
 use crate::host::Control;
 
 /// The call that makes routes refuse new requests, by [`super::LATCH`].
@@ -15,7 +15,7 @@ pub const LET_PASS: &str = "/runtime_modify?laststream.latch=0";
 /// The cluster, method, path and time limit of a call; none if the configuration has none.
 fn target<'t>(
     call: &'t Call,
-    Policy { drain, wire }: &'t Policy,
+    GatePolicy { drain, wire }: &'t GatePolicy,
 ) -> Option<(&'t str, &'t str, &'t str, Millis)> {
     let (admin, patience) = (&*drain.admin, drain.patience);
     Some(match call {
@@ -69,7 +69,7 @@ impl Calls {
 
     /// Makes a call in the root context, because the HTTP context may end before the answer. False:
     /// Envoy does not know the cluster, or the cluster has no healthy endpoint.
-    pub(super) fn send(&mut self, host: &impl Control, call: &Call, policy: &Policy) -> bool {
+    pub(super) fn send(&mut self, host: &impl Control, call: &Call, policy: &GatePolicy) -> bool {
         let Some((cluster, method, path, patience)) = target(call, policy) else { return false };
         host.set_effective_context(self.root);
         let number = host.dispatch_http_call(cluster, method, path, patience.0);

@@ -10,7 +10,7 @@ use super::CountState;
 use super::shared::HEALS;
 use crate::config::Fault;
 use crate::config::wire::Scope;
-use crate::host::{Control, Kind, Level, Metric};
+use crate::host::{Control, Level, Metric, MetricKind};
 use crate::metrics::{self, Evictions, define};
 use crate::shared_text;
 
@@ -41,9 +41,9 @@ impl ScopeMetrics {
     fn define(host: &impl Control, scope: Scope) -> Result<Self, Fault> {
         Ok(Self {
             scope,
-            in_flight: define(host, Kind::Gauge, metrics::in_flight(scope))?,
-            long_lived: define(host, Kind::Gauge, metrics::long_lived(scope))?,
-            begun: define(host, Kind::Counter, metrics::begun(scope))?,
+            in_flight: define(host, MetricKind::Gauge, metrics::in_flight(scope))?,
+            long_lived: define(host, MetricKind::Gauge, metrics::long_lived(scope))?,
+            begun: define(host, MetricKind::Counter, metrics::begun(scope))?,
         })
     }
 }
@@ -59,7 +59,7 @@ impl Metrics {
         let mut gate = [Metric(0); metrics::GATE.len()];
         for (metric, (kind, name)) in gate.iter_mut().zip(&metrics::GATE) {
             *metric = define(host, *kind, (*name).into())?;
-            if *kind == Kind::Counter {
+            if *kind == MetricKind::Counter {
                 host.make_visible(*metric);
             }
         }
@@ -90,8 +90,8 @@ impl Metrics {
         self.others.iter().filter(move |(scope, _)| has_counter(scope)).filter_map(
             |(scope, known)| {
                 if known.get().is_none() {
-                    let _ =
-                        known.set(host.define_metric(Kind::Gauge, &metrics::in_flight(*scope))?);
+                    let _ = known
+                        .set(host.define_metric(MetricKind::Gauge, &metrics::in_flight(*scope))?);
                 }
                 known.get().copied()
             },
@@ -161,7 +161,7 @@ fn define_all_begun(host: &impl Control) -> Result<Vec<(Scope, Metric)>, Fault> 
     let mut all_begun = Vec::new();
     for scope in Scope::VARIANTS {
         for name in &[metrics::begun, metrics::excluded] {
-            all_begun.push((*scope, define(host, Kind::Counter, name(*scope))?));
+            all_begun.push((*scope, define(host, MetricKind::Counter, name(*scope))?));
         }
     }
     Ok(all_begun)
@@ -170,6 +170,6 @@ fn define_all_begun(host: &impl Control) -> Result<Vec<(Scope, Metric)>, Fault> 
 fn define_count_states(host: &impl Control) -> Result<Vec<Metric>, Fault> {
     CountState::VARIANTS
         .iter()
-        .map(|state| define(host, Kind::Gauge, metrics::count(*state)))
+        .map(|state| define(host, MetricKind::Gauge, metrics::count(*state)))
         .collect()
 }

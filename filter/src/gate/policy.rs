@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use laststream_drain::state::{EndPolicy, Kinds, Millis, Policy as DrainPolicy, StreamKind};
+use laststream_drain::state::{DrainPolicy, EndPolicy, Kinds, Millis, StreamKind};
 use laststream_drain::timing::END_SLACK;
 
 use crate::census::index::Index;
@@ -10,13 +10,13 @@ use crate::config::wire::{End, EndKind, Gate, GateCount, LongLivedPolicy, Starts
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub(crate) struct Policy {
+pub(crate) struct GatePolicy {
     pub(crate) drain: Arc<DrainPolicy>,
     /// All of it, as it is written.
     pub(crate) wire: Gate,
 }
 
-impl Policy {
+impl GatePolicy {
     pub(crate) fn new(wire: Gate) -> Self {
         let drain = DrainPolicy {
             scopes: wire.scopes.clone(),

@@ -18,7 +18,7 @@ use super::calls::Calls;
 use super::grace::longest_drain;
 use super::http::{RequestError, is_of_hook, needs_access, parse_command};
 use super::metrics::Metrics;
-use super::policy::Policy;
+use super::policy::GatePolicy;
 use super::replies::{Streams, json, respond, respond_json};
 use super::shared::key_of_this_filter;
 use crate::census::frames::notify_frame_filters;
@@ -27,7 +27,7 @@ use crate::census::stream_ender::stop_ends;
 use crate::census::{index, messages};
 use crate::config::Fault;
 use crate::headers::Headers;
-use crate::host::{Control, Kind, Level};
+use crate::host::{Control, Level, MetricKind};
 use crate::metrics::{self as names, define};
 use crate::shared_text::{parse_or_default, to_text};
 
@@ -40,7 +40,7 @@ const TRIES: usize = 1_000;
 /// The gate of one worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
-    pub(super) policy: Policy,
+    pub(super) policy: GatePolicy,
     /// The key of the shared value.
     pub(super) key: String,
     pub(super) metrics: Metrics,
@@ -64,9 +64,9 @@ pub(crate) struct Gate {
 impl Gate {
     /// # Errors
     /// The metric that Envoy does not define.
-    pub(crate) fn new(host: &impl Control, root: u32, policy: Policy) -> Result<Self, Fault> {
+    pub(crate) fn new(host: &impl Control, root: u32, policy: GatePolicy) -> Result<Self, Fault> {
         let drain = Arc::clone(&policy.drain);
-        let closing = define(host, Kind::Gauge, names::CLOSING.into())?;
+        let closing = define(host, MetricKind::Gauge, names::CLOSING.into())?;
         let mut gate = Self {
             metrics: Metrics::define(host, &drain.scopes, drain.deadline.0 / 1_000)?,
             key: key_of_this_filter(host, &drain.scopes),

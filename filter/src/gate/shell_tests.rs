@@ -5,7 +5,7 @@ use laststream_drain::state::{Record, Shared, Step, StreamNumber};
 use laststream_drain::timing::AFTER_DEADLINE;
 use wasm_bindgen_test::wasm_bindgen_test;
 
-use super::policy::Policy;
+use super::policy::GatePolicy;
 use super::{Gate, Phase};
 use crate::config::wire::{self, Begin, BeginCall};
 use crate::fake::Fake;
@@ -195,7 +195,7 @@ const OK: &str = "prometheus_stats POST /healthcheck/ok";
 /// A gate whose drain has begun, and whose begin call is not answered yet.
 fn draining(host: &Fake) -> Gate {
     let begin = Begin { call: BeginCall::FailHealthChecks, ..Begin::default() };
-    let policy = Policy::new(wire::Gate { begin, ..wire::Gate::default() });
+    let policy = GatePolicy::new(wire::Gate { begin, ..wire::Gate::default() });
     let mut gate = Gate::new(host, 1, policy).expect("metrics");
     host.clock.set(10_000);
     run(&mut gate, host, 2, Command::Drain);
@@ -239,7 +239,7 @@ fn a_store_that_another_worker_overtakes_is_made_again() {
     let other = Fake::default();
     let begun = shared(&draining(&other), &other);
     let host = Fake::default();
-    let mut gate = Gate::new(&host, 1, Policy::new(wire::Gate::default())).expect("metrics");
+    let mut gate = Gate::new(&host, 1, GatePolicy::new(wire::Gate::default())).expect("metrics");
     host.clock.set(20_000);
     host.overtakes.borrow_mut().insert(gate.key.clone(), to_text(&begun).into_bytes());
     run(&mut gate, &host, 2, Command::Force("incident".into()));

@@ -171,7 +171,7 @@ mod tests {
 
     use super::{Plugin, Stream};
     use crate::fake::Fake;
-    use crate::host::{Control as _, Host as _, Kind};
+    use crate::host::{Control as _, Host as _, MetricKind};
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_refused_stream_is_counted_and_left_as_it_is() {
@@ -181,7 +181,8 @@ mod tests {
         ]);
         host.properties.borrow_mut().insert("filter_state/laststream.direct_peer", "10.1.2.3");
         host.clock.set(1_000);
-        let closing = host.define_metric(Kind::Gauge, crate::metrics::CLOSING).expect("a gauge");
+        let closing =
+            host.define_metric(MetricKind::Gauge, crate::metrics::CLOSING).expect("a gauge");
         host.record_metric(closing, 2_000);
         let text =
             r#"{"forwarded_proto": {"trust": {"peers": ["10.0.0.0/8"]}, "presets": ["gcp"]}}"#;

@@ -7,7 +7,7 @@ use crate::config::Fault;
 use crate::config::fault;
 use crate::config::wire::Scope;
 use crate::forwarded::Verdict;
-use crate::host::{Host, Kind, Metric};
+use crate::host::{Host, Metric, MetricKind};
 use crate::metrics::{self, CLOSING, Evictions, define, rejected};
 
 /// The metrics of one scope.
@@ -38,7 +38,7 @@ impl Metrics {
         for (metric, verdict) in verdicts.iter_mut().zip(&Verdict::ALL).filter(|_| with_verdicts) {
             *metric = visible_counter(host, metrics::forwarded_proto(*verdict, scope))?;
         }
-        let gauge = |name| define(host, Kind::Gauge, name);
+        let gauge = |name| define(host, MetricKind::Gauge, name);
         Ok(Self {
             in_flight: probed_gauge(host, metrics::in_flight(scope))?,
             long_lived: ProbedMetric::new(gauge(metrics::long_lived(scope))?),
@@ -61,13 +61,13 @@ impl Metrics {
 }
 
 fn visible_counter(host: &impl Host, name: String) -> Result<Metric, Fault> {
-    let metric = define(host, Kind::Counter, name)?;
+    let metric = define(host, MetricKind::Counter, name)?;
     host.make_visible(metric);
     Ok(metric)
 }
 
 fn probed_gauge(host: &impl Host, name: String) -> Result<Metric, Fault> {
-    let metric = define(host, Kind::Gauge, name.clone())?;
+    let metric = define(host, MetricKind::Gauge, name.clone())?;
     if accepts_values(host, metric) { Ok(metric) } else { Err(fault("", &rejected(&name))) }
 }
 

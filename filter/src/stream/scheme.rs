@@ -3,14 +3,14 @@
 
 use super::headers::LazyHeaders;
 use super::plugin::Plugin;
-use crate::forwarded::{Edit, Finding, PeerInfo, Policy, Scheme, Verdict};
+use crate::forwarded::{Edit, Finding, PeerInfo, Scheme, SchemePolicy, Verdict};
 use crate::headers::Headers;
 use crate::host::Host;
 
 #[inline(never)] // streams that are only counted do not pay for its registers
 pub(super) fn restore_scheme<H: Host>(
     plugin: &Plugin,
-    policy: &Policy,
+    policy: &SchemePolicy,
     host: &H,
     headers: &mut LazyHeaders<'_, H>,
 ) {

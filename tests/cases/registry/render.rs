@@ -3,7 +3,7 @@
 use super::{push, user_with_password};
 use std::fs;
 
-use laststream_module::analysis::Kind;
+use laststream_module::analysis::ModuleKind;
 use laststream_oci::image::{Descriptor, Image, LAYER, Packed, archive, compress};
 
 use crate::lab::{self, envoyless_cases};
@@ -58,7 +58,7 @@ fn a_tag_is_rendered_as_its_digest() -> Outcome {
 fn an_index_is_rendered_as_its_manifest_for_linux() -> Outcome {
     const INDEX: &str = "application/vnd.oci.image.index.v1+json";
     let faulty = Faulty::start(|_, _, _| None)?;
-    let image = Image::of(&fs::read(lab::module()?)?, Kind::Module.annotations())?;
+    let image = Image::of(&fs::read(lab::module()?)?, ModuleKind::Module.annotations())?;
     faulty.put(&format!("/v2/a/manifests/{}", image.digest), &image.manifest);
     faulty.put("the layer", &image.layer);
     let child = |digest: &str, platform: Value| {

@@ -2,7 +2,7 @@
 
 /// A kind of objects that `lint` judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kind {
+pub struct ObjectKind {
     /// The API group; empty for Kubernetes' core.
     pub group: &'static str,
     version: &'static str,
@@ -27,11 +27,11 @@ const fn kind(
     resource: &'static str,
     kind: &'static str,
     scope: Scope,
-) -> Kind {
-    Kind { group, version, resource, kind, scope }
+) -> ObjectKind {
+    ObjectKind { group, version, resource, kind, scope }
 }
 
-impl Kind {
+impl ObjectKind {
     /// Its `apiVersion`.
     pub(crate) fn api(self) -> String {
         match self.group {
@@ -55,7 +55,7 @@ const GATEWAY_API: [&str; 2] = ["gateway.networking.k8s.io", "v1"];
 const ENVOY_GATEWAY: [&str; 2] = ["gateway.envoyproxy.io", "v1alpha1"];
 
 /// The kinds that are listed. Each is one that a rule reads.
-pub const KINDS: &[Kind] = &[
+pub const KINDS: &[ObjectKind] = &[
     DEPLOYMENTS,
     STATEFUL_SETS,
     DAEMON_SETS,
@@ -86,19 +86,21 @@ pub const KINDS: &[Kind] = &[
     ),
 ];
 
-pub(crate) const DEPLOYMENTS: Kind = kind(APPS, "deployments", "Deployment", Scope::Namespace);
-pub(crate) const STATEFUL_SETS: Kind = kind(APPS, "statefulsets", "StatefulSet", Scope::Namespace);
-pub(crate) const DAEMON_SETS: Kind = kind(APPS, "daemonsets", "DaemonSet", Scope::Namespace);
+pub(crate) const DEPLOYMENTS: ObjectKind =
+    kind(APPS, "deployments", "Deployment", Scope::Namespace);
+pub(crate) const STATEFUL_SETS: ObjectKind =
+    kind(APPS, "statefulsets", "StatefulSet", Scope::Namespace);
+pub(crate) const DAEMON_SETS: ObjectKind = kind(APPS, "daemonsets", "DaemonSet", Scope::Namespace);
 /// Rollouts of Argo Rollouts.
-pub(crate) const ROLLOUTS: Kind =
+pub(crate) const ROLLOUTS: ObjectKind =
     kind(["argoproj.io", "v1alpha1"], "rollouts", "Rollout", Scope::Namespace);
 
 /// ConfigMaps are read one by one, and listed in the root namespace with one of these labels: the
 /// settings of the mesh, and the defaults of the classes of Gateways.
-pub const CONFIG_MAPS: Kind = kind(["", "v1"], "configmaps", "ConfigMap", Scope::Namespace);
+pub const CONFIG_MAPS: ObjectKind = kind(["", "v1"], "configmaps", "ConfigMap", Scope::Namespace);
 pub(crate) const CONFIG_LABELS: [&str; 2] = ["istio.io/rev", "gateway.istio.io/defaults-for-class"];
 
-pub(crate) const PODS: Kind = kind(["", "v1"], "pods", "Pod", Scope::Namespace);
+pub(crate) const PODS: ObjectKind = kind(["", "v1"], "pods", "Pod", Scope::Namespace);
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::api::call::Call;
 use crate::api::client::Cluster;
 use crate::api::error::FleetError;
-use crate::api::kinds::{CONFIG_LABELS, CONFIG_MAPS, KINDS, Kind, Scope};
+use crate::api::kinds::{CONFIG_LABELS, CONFIG_MAPS, KINDS, ObjectKind, Scope};
 
 /// The annotation that names a ConfigMap with a part of the bootstrap.
 const BOOTSTRAP: &str = "sidecar.istio.io/bootstrapOverride";
@@ -42,7 +42,7 @@ impl Objects {
 }
 
 /// A list to request: a kind, a namespace, a label.
-type Wanted<'a> = (Kind, Option<&'a str>, Option<&'a str>);
+type Wanted<'a> = (ObjectKind, Option<&'a str>, Option<&'a str>);
 
 impl Cluster {
     /// The objects of all namespaces or of the cluster's own, and those of Istio's root namespace
@@ -54,7 +54,7 @@ impl Cluster {
         let groups = self.groups().await?;
         let namespace = (!everywhere).then(|| self.namespace());
         let mut lists: Vec<Wanted<'_>> = Vec::new();
-        let is_there = |kind: &&Kind| {
+        let is_there = |kind: &&ObjectKind| {
             kind.group.is_empty() || groups.as_ref().is_none_or(|all| all.contains(kind.group))
         };
         for kind in KINDS.iter().filter(is_there) {
@@ -118,7 +118,7 @@ impl Cluster {
 
 /// The object with its kind, which items of a list do not name, and without the fields that no user
 /// has written.
-pub(crate) fn trimmed(mut object: Value, kind: Kind) -> Value {
+pub(crate) fn trimmed(mut object: Value, kind: ObjectKind) -> Value {
     let Some(fields) = object.as_object_mut() else { return object };
     fields.remove("status");
     fields.insert("apiVersion".to_owned(), kind.api().into());

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::api::call::Call;
 use crate::api::client::Cluster;
 use crate::api::error::FleetError;
-use crate::api::kinds::Kind;
+use crate::api::kinds::ObjectKind;
 
 /// The number of objects in one answer. Larger answers cost the API server memory, smaller ones
 /// cost round trips.
@@ -51,7 +51,7 @@ impl Cluster {
     pub(crate) async fn values<T>(
         &self,
         call: Call,
-        kind: Kind,
+        kind: ObjectKind,
         namespace: Option<&str>,
         params: ListParams,
         keep: impl FnMut(Value) -> T,
@@ -70,7 +70,7 @@ impl Cluster {
     pub(crate) async fn read(
         &self,
         call: &Call,
-        kind: Kind,
+        kind: ObjectKind,
         namespace: &str,
         name: &str,
     ) -> Result<Value, FleetError> {

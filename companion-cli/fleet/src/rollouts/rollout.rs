@@ -8,13 +8,13 @@ use kube::core::Selector;
 use serde_json::Value;
 
 use crate::api::error::FleetError;
-use crate::api::kinds::{DAEMON_SETS, DEPLOYMENTS, Kind, ROLLOUTS, STATEFUL_SETS};
+use crate::api::kinds::{DAEMON_SETS, DEPLOYMENTS, ObjectKind, ROLLOUTS, STATEFUL_SETS};
 use laststream_base::names;
 
 /// A Deployment, a StatefulSet, a DaemonSet, or a Rollout of Argo Rollouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    pub kind: Kind,
+    pub kind: ObjectKind,
     pub name: String,
 }
 

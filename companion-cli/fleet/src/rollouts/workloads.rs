@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::api::call::Call;
 use crate::api::client::Cluster;
 use crate::api::error::FleetError;
-use crate::api::kinds::{DEPLOYMENTS, Kind, ROLLOUTS, STATEFUL_SETS};
+use crate::api::kinds::{DEPLOYMENTS, ObjectKind, ROLLOUTS, STATEFUL_SETS};
 use crate::rollouts::argo;
 use crate::rollouts::rollout::{RolloutFacts, Workload, count, number, selector};
 
@@ -23,7 +23,7 @@ impl Cluster {
     }
 }
 
-fn facts(kind: Kind, object: &Value) -> Result<RolloutFacts, FleetError> {
+fn facts(kind: ObjectKind, object: &Value) -> Result<RolloutFacts, FleetError> {
     let labels = LabelSelector::deserialize(&object["spec"]["selector"]);
     let labels = labels.map_err(|error| FleetError::Selector(error.to_string()))?;
     let observed = object["status"]["observedGeneration"].as_i64();

@@ -11,7 +11,7 @@ use super::verdict::{Trial, Verdict};
 use crate::api::call::Call;
 use crate::api::client::Cluster;
 use crate::api::error::FleetError;
-use crate::api::kinds::{CONFIG_MAPS, KINDS, Kind, PODS};
+use crate::api::kinds::{CONFIG_MAPS, KINDS, ObjectKind, PODS};
 use laststream_base::istio::ROOT_NAMESPACE;
 
 /// The content type of a server-side apply; JSON is YAML, too.
@@ -41,7 +41,7 @@ impl Cluster {
             (Trial { object: format!("{kind} {namespace}/{name}"), verdict }, Value::Null)
         };
         let group = api.rsplit_once('/').map_or("", |(group, _)| group);
-        let is_known = |known: &&Kind| known.kind == kind && known.group == group;
+        let is_known = |known: &&ObjectKind| known.kind == kind && known.group == group;
         let Some(known) = KINDS.iter().chain([&CONFIG_MAPS, &PODS]).find(is_known) else {
             let why = "laststream does not know the path of this kind".to_owned();
             return Ok(trial(Verdict::Unknown { why }));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use laststream_drain::requests::QUIT;
 use laststream_drain::state::{FROM_UPSTREAM, Moment};
 use laststream_filter::gate::{LET_PASS, REFUSE};
-use laststream_filter::host::{Control, Host, Kind, Level, Metric};
+use laststream_filter::host::{Control, Host, Level, Metric, MetricKind};
 
 use super::admin::{self, Answer, CallError, Target};
 use super::input::{Input, Response, STACK};
@@ -53,7 +53,7 @@ pub(super) struct Pending {
 #[derive(Debug)]
 struct MetricState {
     name: String,
-    kind: Kind,
+    kind: MetricKind,
     value: u64,
     is_visible: bool,
 }
@@ -133,7 +133,7 @@ impl<'p> Native<'p> {
     pub(super) fn prometheus(&self) -> String {
         let mut text = String::new();
         for metric in self.metrics.borrow().iter().filter(|metric| metric.is_visible) {
-            let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
+            let kind = if metric.kind == MetricKind::Counter { "counter" } else { "gauge" };
             let MetricState { name, value, .. } = metric;
             let _ = write!(text, "# TYPE {name} {kind}\n{name} {value}\n");
         }
@@ -219,7 +219,7 @@ impl Host for Native<'_> {
         self.printer.status_line(&format!("laststream gate: {severity}{line}"));
     }
 
-    fn define_metric(&self, kind: Kind, name: &str) -> Option<Metric> {
+    fn define_metric(&self, kind: MetricKind, name: &str) -> Option<Metric> {
         let mut metrics = self.metrics.borrow_mut();
         let position = metrics.iter().position(|metric| metric.name == name);
         let index = position.unwrap_or_else(|| {

@@ -15,7 +15,7 @@ use crate::program::Program;
 use crate::reach::Reach;
 use crate::sources::{SourceError, SourceFile};
 use crate::texts::{Texts, number};
-use manifest_text::yaml::tree::Kind;
+use manifest_text::yaml::tree::NodeKind;
 
 /// The greatest depth of texts within texts.
 const DEEPEST_TEXT: u8 = 3;
@@ -146,7 +146,7 @@ fn holders(texts: &Texts, tree: u32, annotations: &[&str]) -> Vec<u32> {
 
 fn holds_text(node: Node<'_>, annotations: &[&str]) -> bool {
     let (Some(raw), Some(key)) = (node.raw(), node.key_text()) else { return false };
-    let Kind::Scalar(text, _) = &raw.kind else { return false };
+    let NodeKind::Scalar(text, _) = &raw.kind else { return false };
     if key == "value" {
         let is_json = text.trim_start().starts_with('{');
         return is_bootstrap(node) || is_json && node.parent().is_some_and(is_string_value);

@@ -8,7 +8,7 @@ use crate::plain::Meaning;
 use crate::template::variable;
 use crate::texts::{Texts, number};
 use manifest_text::time_span::milliseconds;
-use manifest_text::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
+use manifest_text::yaml::tree::{NONE, NodeKind, Position, Raw, Style, Tree};
 
 /// The key whose value is merged into the map around it.
 pub const MERGE: &str = "<<";
@@ -62,7 +62,7 @@ impl<'g> Node<'g> {
     }
 
     /// The kind of the node, with aliases resolved.
-    fn kind(self) -> Option<&'g Kind> {
+    fn kind(self) -> Option<&'g NodeKind> {
         LOOKS.set(LOOKS.get() + 1);
         let tree = self.of_tree();
         tree.nodes.get(tree.resolve(self.id) as usize).map(|raw| &raw.kind)
@@ -87,7 +87,7 @@ impl<'g> Node<'g> {
     }
 
     fn find(self, names: &[&str], merges: u8) -> Option<Self> {
-        let Some(Kind::Map(entries)) = self.kind() else { return None };
+        let Some(NodeKind::Map(entries)) = self.kind() else { return None };
         if let Some(wide) = self.of_tree().wide.get(&self.of_tree().resolve(self.id)) {
             return names
                 .iter()
@@ -118,7 +118,7 @@ impl<'g> Node<'g> {
     /// The items of a list; none of anything else.
     pub fn items(self) -> impl DoubleEndedIterator<Item = Self> + 'g {
         let items = match self.kind() {
-            Some(Kind::List(items)) => items.as_slice(),
+            Some(NodeKind::List(items)) => items.as_slice(),
             _ => &[],
         };
         items.iter().filter_map(move |&id| self.with(id))
@@ -127,7 +127,7 @@ impl<'g> Node<'g> {
     /// The keys and values of a map, without those of merge keys.
     pub fn entries(self) -> impl Iterator<Item = (&'g str, Self)> + 'g {
         let entries = match self.kind() {
-            Some(Kind::Map(entries)) => entries.as_slice(),
+            Some(NodeKind::Map(entries)) => entries.as_slice(),
             _ => &[],
         };
         entries
@@ -136,21 +136,21 @@ impl<'g> Node<'g> {
     }
 
     pub fn is_alias(self) -> bool {
-        matches!(self.raw().map(|raw| &raw.kind), Some(Kind::Alias(_)))
+        matches!(self.raw().map(|raw| &raw.kind), Some(NodeKind::Alias(_)))
     }
 
     pub fn is_map(self) -> bool {
-        matches!(self.kind(), Some(Kind::Map(_)))
+        matches!(self.kind(), Some(NodeKind::Map(_)))
     }
 
     pub fn is_list(self) -> bool {
-        matches!(self.kind(), Some(Kind::List(_)))
+        matches!(self.kind(), Some(NodeKind::List(_)))
     }
 
     /// A scalar's text, however it is written.
     pub fn text(self) -> Option<&'g str> {
         match self.kind() {
-            Some(Kind::Scalar(text, _)) => Some(text),
+            Some(NodeKind::Scalar(text, _)) => Some(text),
             _ => None,
         }
     }
@@ -163,8 +163,8 @@ impl<'g> Node<'g> {
     /// The type that Kubernetes reads a scalar as.
     pub fn meaning(self) -> Option<Meaning> {
         match self.kind() {
-            Some(Kind::Scalar(text, Style::Plain)) => Some(Meaning::of(text)),
-            Some(Kind::Scalar(..)) => Some(Meaning::Text),
+            Some(NodeKind::Scalar(text, Style::Plain)) => Some(Meaning::of(text)),
+            Some(NodeKind::Scalar(..)) => Some(Meaning::Text),
             _ => None,
         }
     }
@@ -301,7 +301,7 @@ impl<'g> Node<'g> {
     /// The place to report: for a map or list its key, for a scalar itself.
     pub fn place(self) -> Self {
         match (self.raw().map(|raw| &raw.kind), self.key()) {
-            (Some(Kind::Map(_) | Kind::List(_)), Some(key)) => key,
+            (Some(NodeKind::Map(_) | NodeKind::List(_)), Some(key)) => key,
             _ => self,
         }
     }
@@ -373,7 +373,7 @@ impl Texts {
     pub fn scalars(&self) -> impl Iterator<Item = (Node<'_>, &str)> {
         self.trees().flat_map(move |tree| {
             self.tree(tree).nodes.iter().enumerate().filter_map(move |(id, raw)| match &raw.kind {
-                Kind::Scalar(text, _) if self.embedded_in(tree, number(id)).is_none() => {
+                NodeKind::Scalar(text, _) if self.embedded_in(tree, number(id)).is_none() => {
                     Some((self.node(tree, number(id)), text.as_ref()))
                 }
                 _ => None,

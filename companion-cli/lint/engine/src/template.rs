@@ -2,7 +2,7 @@
 //! because what is left of it without its values would be judged wrongly), and values that Flux,
 //! Argo CD or kubelet fills in.
 
-use manifest_text::yaml::tree::{Kind, Slip, Tree};
+use manifest_text::yaml::tree::{NodeKind, Slip, Tree};
 
 /// The first variable in a value that is filled in later: `${NAME}`, `$(NAME)` or `{{ … }}`.
 pub(crate) fn variable(text: &str) -> Option<&str> {
@@ -32,7 +32,7 @@ pub(crate) fn left_out(text: &str, tree: Tree) -> Tree {
     }
     // An unquoted `{{ .x }}` is a map with a map as its key.
     let keys = tree.nodes.iter().filter_map(|raw| tree.nodes.get(raw.key as usize));
-    let maps = keys.filter(|key| matches!(key.kind, Kind::Map(_)));
+    let maps = keys.filter(|key| matches!(key.kind, NodeKind::Map(_)));
     let strange = maps.map(|key| key.start).min();
     let broken = tree.errors.iter().map(|slip| slip.position).min();
     let Some(position) = strange.into_iter().chain(broken).min() else { return tree };

@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::index::Index;
 use crate::sources::{SourceError, SourceFile};
 use crate::template;
-use manifest_text::yaml::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
+use manifest_text::yaml::tree::{MOST_NODES, NONE, NodeKind, Position, Style, Tree};
 
 #[derive(Debug)]
 struct Text {
@@ -76,7 +76,7 @@ impl Texts {
     pub fn read_within(&mut self, tree: u32, id: u32) {
         let holder = &self.texts[tree as usize];
         let (depth, file) = (holder.depth + 1, holder.file);
-        let Some(Kind::Scalar(inner, style)) =
+        let Some(NodeKind::Scalar(inner, style)) =
             holder.tree.nodes.get(id as usize).map(|raw| &raw.kind)
         else {
             return;
@@ -104,7 +104,7 @@ impl Texts {
     fn index_keys(&mut self, text: usize) {
         let tree = &self.texts[text].tree;
         for (id, raw) in tree.nodes.iter().enumerate() {
-            if let Some(Kind::Scalar(key, _)) =
+            if let Some(NodeKind::Scalar(key, _)) =
                 tree.nodes.get(tree.resolve(raw.key) as usize).map(|key| &key.kind)
             {
                 let place = (number(text), number(id));
@@ -123,7 +123,7 @@ impl Texts {
         let Some(raw) = tree.nodes.get(id as usize) else {
             return Mapping::Point(Position { line: 1, column: 1 });
         };
-        let Kind::Scalar(inner, _) = &raw.kind else { return Mapping::Point(raw.start) };
+        let NodeKind::Scalar(inner, _) = &raw.kind else { return Mapping::Point(raw.start) };
         let quote = u32::from(style == Style::Quoted);
         match style {
             Style::Literal => Mapping::Lines(first_line(raw.start, inner)),
@@ -171,7 +171,7 @@ impl Texts {
     /// The position in the file of the first line of a literal scalar.
     pub fn text_start(&self, tree: u32, id: u32) -> Option<Position> {
         let raw = self.tree(tree).nodes.get(id as usize)?;
-        let Kind::Scalar(text, Style::Literal) = &raw.kind else { return None };
+        let NodeKind::Scalar(text, Style::Literal) = &raw.kind else { return None };
         Some(self.in_file(tree, first_line(raw.start, text)))
     }
 

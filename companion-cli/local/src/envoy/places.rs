@@ -3,7 +3,7 @@
 
 use super::Version;
 use laststream_base::env_vars::{self, HOME, LASTSTREAM_CACHE, Lookup, XDG_CACHE_HOME};
-use laststream_http::retry::Policy;
+use laststream_http::retry::RetryPolicy;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -109,7 +109,7 @@ impl std::fmt::Display for Platform {
 pub struct Limits {
     /// The time for a whole download counts for that of pip, too.
     pub http: laststream_http::Limits,
-    pub retries: Policy,
+    pub retries: RetryPolicy,
     /// The time for the answer of a program that is asked whether it is Envoy.
     pub answer: Duration,
     pub size: u64,
@@ -124,7 +124,7 @@ impl Default for Limits {
                 silence: Duration::from_secs(20),
                 request: Duration::from_secs(30 * 60),
             },
-            retries: Policy {
+            retries: RetryPolicy {
                 further: 2,
                 pause: Duration::from_secs(1),
                 longest_pause: Duration::from_secs(60),

@@ -7,7 +7,7 @@ mod manifest;
 
 use serde::Serialize;
 
-use crate::analysis::{Kind, Module, analyse};
+use crate::analysis::{Module, ModuleKind, analyse};
 pub use image::Image;
 use laststream_base::digest::Digest;
 use laststream_oci::image::Reference;
@@ -43,7 +43,7 @@ impl Inspection {
     ///
     /// # Errors
     /// It cannot be pinned. The reason is the end of a sentence about the image.
-    pub fn pin(self, kind: Kind, is_mounted: bool) -> Result<Pin, String> {
+    pub fn pin(self, kind: ModuleKind, is_mounted: bool) -> Result<Pin, String> {
         let because = self.because.join("; ");
         let difference = match &self.module {
             Some(module) if module.kind == kind => None,

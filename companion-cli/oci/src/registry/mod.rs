@@ -26,7 +26,7 @@ use http::Method;
 use http::uri::Authority;
 
 pub use error::{Refusal, RegistryError};
-pub use laststream_http::retry::Policy as RetryPolicy;
+pub use laststream_http::retry::RetryPolicy;
 pub use laststream_http::{HttpError, Limits, Tls};
 pub use publish::Registries;
 pub use pull::FetchedManifest;

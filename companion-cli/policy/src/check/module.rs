@@ -2,7 +2,7 @@
 
 use laststream_base::time_span::TimeSpan;
 use laststream_filter::config::{self, Problem, wire};
-use laststream_filter::forwarded::{FORWARDED_PROTO, Policy as ForwardedPolicy};
+use laststream_filter::forwarded::{FORWARDED_PROTO, SchemePolicy};
 use serde_json::{Value, json};
 
 use crate::checker::Checker;
@@ -30,8 +30,8 @@ impl Checker {
         let forgets = ![wire.fallback, wire.silent].contains(&wire::Fallback::Keep);
         let (json, original) =
             saved_original(json, wire.original_header.to_ascii_lowercase(), forgets);
-        let saved_in = rules.is_some_and(ForwardedPolicy::looks_at_original).then_some(original);
-        let headers = rules.is_some_and(ForwardedPolicy::looks_only_at_peer_info).then(|| {
+        let saved_in = rules.is_some_and(SchemePolicy::looks_at_original).then_some(original);
+        let headers = rules.is_some_and(SchemePolicy::looks_only_at_peer_info).then(|| {
             let saved_in = saved_in.clone().unwrap_or_default();
             [FORWARDED_PROTO.into(), saved_in, "x-forwarded-port".into()]
         });

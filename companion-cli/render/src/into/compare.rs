@@ -1,6 +1,6 @@
 //! Compares values of two texts, whatever their form and the order of their fields.
 
-use laststream_base::yaml::tree::Kind;
+use laststream_base::yaml::tree::NodeKind;
 use laststream_base::yaml::{self, Map};
 
 use super::document::{Document, Id};
@@ -40,8 +40,8 @@ fn contains(
     is_left_out: &dyn Fn(&Document<'_>, Id) -> bool,
 ) -> bool {
     match (all.0.kind(all.1), part.0.kind(part.1)) {
-        (Some(Kind::Scalar(one, _)), Some(Kind::Scalar(two, _))) => one == two,
-        (Some(Kind::List(_)), Some(Kind::List(_))) => {
+        (Some(NodeKind::Scalar(one, _)), Some(NodeKind::Scalar(two, _))) => one == two,
+        (Some(NodeKind::List(_)), Some(NodeKind::List(_))) => {
             let [alls, parts] = [all, part].map(|(document, list)| {
                 let items = document.items(list).iter().copied();
                 items.filter(|item| !is_left_out(document, *item)).collect::<Vec<Id>>()
@@ -50,12 +50,16 @@ fn contains(
             alls.len() == parts.len()
                 && pairs.all(|(one, two)| contains((all.0, *one), (part.0, *two), is_left_out))
         }
-        (Some(Kind::Map(_)), Some(Kind::Map(entries))) => entries.iter().all(|(key, value)| {
-            let name = part.0.scalar(*key);
-            let mut fields = all.0.entries(all.1).iter();
-            let field = fields.find(|(key, _)| all.0.scalar(*key) == name);
-            field.is_some_and(|(_, field)| contains((all.0, *field), (part.0, *value), is_left_out))
-        }),
+        (Some(NodeKind::Map(_)), Some(NodeKind::Map(entries))) => {
+            entries.iter().all(|(key, value)| {
+                let name = part.0.scalar(*key);
+                let mut fields = all.0.entries(all.1).iter();
+                let field = fields.find(|(key, _)| all.0.scalar(*key) == name);
+                field.is_some_and(|(_, field)| {
+                    contains((all.0, *field), (part.0, *value), is_left_out)
+                })
+            })
+        }
         _ => false,
     }
 }

@@ -1,7 +1,7 @@
 //! A bootstrap as its author wrote it: its values, and their places in the text. Aliases are
 //! followed, merge keys (`<<`) are not.
 
-use laststream_base::yaml::tree::{Kind, MOST_NODES, NONE, Tree};
+use laststream_base::yaml::tree::{MOST_NODES, NONE, NodeKind, Tree};
 
 use super::error::MergeError;
 
@@ -26,7 +26,7 @@ impl<'t> Document<'t> {
         }
         let document = Self { text, tree };
         match document.tree.roots.as_slice() {
-            [root] if matches!(document.kind(*root), Some(Kind::Map(_))) => Ok(document),
+            [root] if matches!(document.kind(*root), Some(NodeKind::Map(_))) => Ok(document),
             [_] => Err(MergeError::of("is no bootstrap of Envoy: it is not a map")),
             [] => Err(MergeError::of("is empty: `laststream render envoy` writes a whole file")),
             roots => Err(MergeError::of(format!(
@@ -40,27 +40,27 @@ impl<'t> Document<'t> {
         self.tree.roots.first().copied().unwrap_or(NONE)
     }
 
-    pub(super) fn kind(&self, id: Id) -> Option<&Kind> {
+    pub(super) fn kind(&self, id: Id) -> Option<&NodeKind> {
         self.tree.nodes.get(self.tree.resolve(id) as usize).map(|raw| &raw.kind)
     }
 
     pub(super) fn items(&self, id: Id) -> &[Id] {
         match self.kind(id) {
-            Some(Kind::List(items)) => items,
+            Some(NodeKind::List(items)) => items,
             _ => &[],
         }
     }
 
     pub(super) fn entries(&self, id: Id) -> &[(Id, Id)] {
         match self.kind(id) {
-            Some(Kind::Map(entries)) => entries,
+            Some(NodeKind::Map(entries)) => entries,
             _ => &[],
         }
     }
 
     pub(super) fn scalar(&self, id: Id) -> Option<&str> {
         match self.kind(id) {
-            Some(Kind::Scalar(text, _)) => Some(text),
+            Some(NodeKind::Scalar(text, _)) => Some(text),
             _ => None,
         }
     }
@@ -85,8 +85,8 @@ impl<'t> Document<'t> {
     pub(super) fn descend(&self, id: Id, visit: &mut dyn FnMut(Id)) {
         visit(id);
         match self.tree.nodes.get(id as usize).map(|raw| &raw.kind) {
-            Some(Kind::List(items)) => items.iter().for_each(|item| self.descend(*item, visit)),
-            Some(Kind::Map(entries)) => {
+            Some(NodeKind::List(items)) => items.iter().for_each(|item| self.descend(*item, visit)),
+            Some(NodeKind::Map(entries)) => {
                 entries.iter().for_each(|(_, value)| self.descend(*value, visit));
             }
             _ => {}
@@ -104,7 +104,7 @@ impl<'t> Document<'t> {
         let line = self.text.get(self.line_start(first)..).unwrap_or_default();
         let spaces = line.len() - line.trim_start_matches(' ').len();
         match self.kind(id) {
-            Some(Kind::List(_)) => spaces,
+            Some(NodeKind::List(_)) => spaces,
             _ => self.start(first) - self.line_start(first),
         }
     }
@@ -160,8 +160,8 @@ impl<'t> Document<'t> {
     fn next(&self, id: Id) -> Option<Id> {
         let raw = self.tree.nodes.get(id as usize)?;
         let sibling = match &self.tree.nodes.get(raw.parent as usize)?.kind {
-            Kind::List(items) => items.get(raw.index as usize + 1).copied(),
-            Kind::Map(entries) => {
+            NodeKind::List(items) => items.get(raw.index as usize + 1).copied(),
+            NodeKind::Map(entries) => {
                 let place = entries.iter().position(|(_, value)| *value == id)?;
                 entries.get(place + 1).map(|(key, _)| *key)
             }

@@ -117,7 +117,7 @@ fn by_destination(
 
 /// The tests of each source, or all obstacles.
 fn testable_sources(
-    policy: &forwarded::Policy,
+    policy: &forwarded::SchemePolicy,
     proto: &ForwardedProto,
     listeners: Listeners,
 ) -> Result<Vec<SourceTests>, Vec<String>> {
@@ -147,7 +147,7 @@ const ABOUT_HTTPS: &str = "https is written if this holds: the headers say https
 
 /// The conditions on which the header is written.
 struct Conditions<'p> {
-    policy: &'p forwarded::Policy,
+    policy: &'p forwarded::SchemePolicy,
     sources: Vec<SourceTests>,
     trusted: Test,
     /// Whether the peer's own header is saved in a header that the route removes.
@@ -224,18 +224,18 @@ impl Conditions<'_> {
 }
 
 /// Whether the header is http unless a trusted peer says https, whatever the connection is.
-fn is_http_otherwise(policy: &forwarded::Policy) -> bool {
+fn is_http_otherwise(policy: &forwarded::SchemePolicy) -> bool {
     [policy.fallback, policy.silent].iter().all(|fallback| *fallback == Fallback::Http)
 }
 
 /// Whether the peer's own header may stay.
-fn keeps(policy: &forwarded::Policy) -> bool {
+fn keeps(policy: &forwarded::SchemePolicy) -> bool {
     [policy.fallback, policy.silent].contains(&Fallback::Keep)
 }
 
 /// Settings that only the module supports.
 fn in_the_way(
-    policy: &forwarded::Policy,
+    policy: &forwarded::SchemePolicy,
     proto: &ForwardedProto,
     listeners: Listeners,
 ) -> Vec<String> {
@@ -267,7 +267,7 @@ fn texts_where<const N: usize>(texts: [(bool, &str); N]) -> Vec<String> {
 }
 
 /// Headers that Envoy's own configuration never writes or removes.
-fn unwritten(policy: &forwarded::Policy) -> Vec<String> {
+fn unwritten(policy: &forwarded::SchemePolicy) -> Vec<String> {
     texts_where([
         (
             policy.strip.untrusted || policy.strip.twins,

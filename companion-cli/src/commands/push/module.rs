@@ -1,6 +1,6 @@
 //! The module that is pushed.
 
-use laststream_module::analysis::{Kind, analyse};
+use laststream_module::analysis::{ModuleKind, analyse};
 use laststream_module::{builtin, builtin_frames};
 
 use super::Push;
@@ -12,7 +12,7 @@ const BUILTIN_FRAMES: &str = "builtin-frames";
 
 impl Push {
     /// The module, and which one it is.
-    pub(super) fn load(&self) -> Result<(Vec<u8>, Kind), Failure> {
+    pub(super) fn load(&self) -> Result<(Vec<u8>, ModuleKind), Failure> {
         let carried = match self.module.to_str() {
             Some(BUILTIN) => Some(builtin()),
             Some(BUILTIN_FRAMES) => Some(builtin_frames()),
@@ -29,7 +29,7 @@ impl Push {
         }
         let module = read(&self.module, LARGEST_MODULE)?;
         let kind = analyse(&module).and_then(|module| match module.kind {
-            Kind::Foreign => Err("is a module that is not of laststream".to_owned()),
+            ModuleKind::Foreign => Err("is a module that is not of laststream".to_owned()),
             kind => Ok(kind),
         });
         match kind {

@@ -1,7 +1,7 @@
 //! The result of a push as it is printed, and the next steps.
 
 use laststream_base::digest::Digest;
-use laststream_module::analysis::Kind;
+use laststream_module::analysis::ModuleKind;
 use laststream_oci::image::Image;
 use serde_json::json;
 
@@ -9,7 +9,13 @@ use super::Push;
 use crate::commands::{Output, Printer};
 
 impl Push {
-    pub(super) fn print_result(&self, image: &Image, module: &[u8], kind: Kind, printer: &Printer) {
+    pub(super) fn print_result(
+        &self,
+        image: &Image,
+        module: &[u8],
+        kind: ModuleKind,
+        printer: &Printer,
+    ) {
         match self.output {
             Output::Text => {
                 if self.dry_run {
@@ -34,11 +40,13 @@ impl Push {
         }
     }
 
-    fn say_next_steps(&self, kind: Kind, printer: &Printer) {
+    fn say_next_steps(&self, kind: ModuleKind, printer: &Printer) {
         let Some(reference) = self.references.first().filter(|_| !self.dry_run) else { return };
         let field = match kind {
-            Kind::FrameFilter => format!("websockets: {{module: oci://{reference}, routes: …}}"),
-            Kind::Module | Kind::Foreign => format!("module: oci://{reference}"),
+            ModuleKind::FrameFilter => {
+                format!("websockets: {{module: oci://{reference}, routes: …}}")
+            }
+            ModuleKind::Module | ModuleKind::Foreign => format!("module: oci://{reference}"),
         };
         printer.status_line(&format!(
             "next: write `{field}` into policy.yaml, and run\n\

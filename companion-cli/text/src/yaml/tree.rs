@@ -41,7 +41,7 @@ pub enum Style {
 }
 
 #[derive(Debug)]
-pub enum Kind {
+pub enum NodeKind {
     /// A text.
     Scalar(Box<str>, Style),
     /// The nodes of its items.
@@ -54,7 +54,7 @@ pub enum Kind {
 
 #[derive(Debug)]
 pub struct Raw {
-    pub kind: Kind,
+    pub kind: NodeKind,
     pub parent: u32,
     /// Its key's node, if the parent is a map.
     pub key: u32,
@@ -155,11 +155,11 @@ impl Tree {
     /// The value of a key, or the item at an index.
     fn child(&self, id: u32, step: &str) -> Option<u32> {
         match &self.nodes.get(self.resolve(id) as usize)?.kind {
-            Kind::Map(entries) => entries
+            NodeKind::Map(entries) => entries
                 .iter()
                 .find(|(key, _)| self.text(*key) == Some(step))
                 .map(|(_, value)| *value),
-            Kind::List(items) => items.get(step.parse::<usize>().ok()?).copied(),
+            NodeKind::List(items) => items.get(step.parse::<usize>().ok()?).copied(),
             _ => None,
         }
     }
@@ -167,7 +167,7 @@ impl Tree {
     /// The text of a scalar.
     pub fn text(&self, id: u32) -> Option<&str> {
         match &self.nodes.get(self.resolve(id) as usize)?.kind {
-            Kind::Scalar(text, _) => Some(text),
+            NodeKind::Scalar(text, _) => Some(text),
             _ => None,
         }
     }
@@ -175,7 +175,7 @@ impl Tree {
     /// The target of an alias, or the node itself.
     pub fn resolve(&self, id: u32) -> u32 {
         match self.nodes.get(id as usize).map(|raw| &raw.kind) {
-            Some(Kind::Alias(target)) => *target,
+            Some(NodeKind::Alias(target)) => *target,
             _ => id,
         }
     }
@@ -217,18 +217,22 @@ impl Builder<'_> {
                     let message = "Kubernetes does not read a colon here: put it in quotes";
                     return Some(slip(span, message));
                 }
-                self.leaf(Kind::Scalar(text.into(), style), anchor, span, 1)
+                self.leaf(NodeKind::Scalar(text.into(), style), anchor, span, 1)
             }
             Event::Alias(anchor) => match self.anchors.get(&anchor).copied() {
                 Some(target) => {
                     let expanded =
                         self.tree.nodes.get(target as usize).map_or(1, |raw| raw.expanded);
-                    self.leaf(Kind::Alias(target), 0, span, expanded)
+                    self.leaf(NodeKind::Alias(target), 0, span, expanded)
                 }
                 None => Some(slip(span, "the alias stands within what it stands for")),
             },
-            Event::SequenceStart(_, anchor, _) => self.begin(Kind::List(Vec::new()), anchor, span),
-            Event::MappingStart(_, anchor, _) => self.begin(Kind::Map(Vec::new()), anchor, span),
+            Event::SequenceStart(_, anchor, _) => {
+                self.begin(NodeKind::List(Vec::new()), anchor, span)
+            }
+            Event::MappingStart(_, anchor, _) => {
+                self.begin(NodeKind::Map(Vec::new()), anchor, span)
+            }
             Event::SequenceEnd | Event::MappingEnd => {
                 self.end();
                 None
@@ -259,7 +263,7 @@ impl Builder<'_> {
         is_tabbed.then(|| slip(span, "Kubernetes does not read a tab before a comment"))
     }
 
-    fn leaf(&mut self, kind: Kind, anchor: usize, span: Span, expanded: u64) -> Option<Slip> {
+    fn leaf(&mut self, kind: NodeKind, anchor: usize, span: Span, expanded: u64) -> Option<Slip> {
         let id = self.add(kind, span, expanded);
         if anchor > 0 {
             self.anchors.insert(anchor, id);
@@ -268,7 +272,7 @@ impl Builder<'_> {
         self.too_much(span)
     }
 
-    fn begin(&mut self, kind: Kind, anchor: usize, span: Span) -> Option<Slip> {
+    fn begin(&mut self, kind: NodeKind, anchor: usize, span: Span) -> Option<Slip> {
         if self.open.len() >= DEEPEST {
             return Some(slip(span, format!("nested deeper than {DEEPEST} levels")));
         }
@@ -294,13 +298,14 @@ impl Builder<'_> {
     /// Kubernetes reads `[2001:db8::]` as a text; to YAML 1.2 it is a map without a value.
     fn join_address(&mut self, map: u32) {
         let nodes = &self.tree.nodes;
-        let Some(Raw { kind: Kind::Map(entries), bytes, .. }) = nodes.get(map as usize) else {
+        let Some(Raw { kind: NodeKind::Map(entries), bytes, .. }) = nodes.get(map as usize) else {
             return;
         };
         let [(key, value)] = entries[..] else { return };
         let is_empty = nodes.get(value as usize).is_some_and(|raw| raw.bytes.0 == raw.bytes.1);
         let begin = bytes.0 as usize;
-        let Some(Kind::Scalar(key, Style::Plain)) = nodes.get(key as usize).map(|raw| &raw.kind)
+        let Some(NodeKind::Scalar(key, Style::Plain)) =
+            nodes.get(key as usize).map(|raw| &raw.kind)
         else {
             return;
         };
@@ -311,13 +316,13 @@ impl Builder<'_> {
             && let Some(raw) = self.tree.nodes.get_mut(map as usize)
         {
             raw.bytes.1 = number(begin + address.len());
-            raw.kind = Kind::Scalar(address.into(), Style::Plain);
+            raw.kind = NodeKind::Scalar(address.into(), Style::Plain);
         }
     }
 
     fn note_wide(&mut self, map: u32) {
         let tree = &self.tree;
-        let Some(Kind::Map(entries)) = tree.nodes.get(map as usize).map(|raw| &raw.kind) else {
+        let Some(NodeKind::Map(entries)) = tree.nodes.get(map as usize).map(|raw| &raw.kind) else {
             return;
         };
         let by_key = entries
@@ -327,7 +332,7 @@ impl Builder<'_> {
         self.tree.wide.insert(map, by_key);
     }
 
-    fn add(&mut self, kind: Kind, span: Span, expanded: u64) -> u32 {
+    fn add(&mut self, kind: NodeKind, span: Span, expanded: u64) -> u32 {
         let range = span.byte_range().unwrap_or_default();
         let id = number(self.tree.nodes.len());
         let bytes = (number(range.start), number(range.end));
@@ -357,16 +362,16 @@ impl Builder<'_> {
         let Some(raw) = self.tree.nodes.get_mut(parent as usize) else { return };
         raw.expanded = raw.expanded.saturating_add(expanded);
         match &mut raw.kind {
-            Kind::List(items) => {
+            NodeKind::List(items) => {
                 index = number(items.len());
                 items.push(id);
             }
-            Kind::Map(_) if open.key == NONE => open.key = id,
-            Kind::Map(entries) => {
+            NodeKind::Map(_) if open.key == NONE => open.key = id,
+            NodeKind::Map(entries) => {
                 key = std::mem::replace(&mut open.key, NONE);
                 entries.push((key, id));
             }
-            Kind::Scalar(..) | Kind::Alias(_) => {}
+            NodeKind::Scalar(..) | NodeKind::Alias(_) => {}
         }
         if key != NONE {
             self.note_key(key);
@@ -382,7 +387,7 @@ impl Builder<'_> {
         else {
             return;
         };
-        let Kind::Scalar(text, _) = &raw.kind else { return };
+        let NodeKind::Scalar(text, _) = &raw.kind else { return };
         match open.keys.get(text) {
             Some(first) => self.tree.twice.push((key, *first)),
             None => {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::tree::{Kind, NARROW, NONE, Position, Raw, Style, Tree, number};
+use super::tree::{NARROW, NONE, NodeKind, Position, Raw, Style, Tree, number};
 
 impl Tree {
     /// The nodes that the JSON of this value would have. Each node is on a line of its own, so that
@@ -22,14 +22,14 @@ impl Tree {
                 add(scalar(&value.to_string(), Style::Plain))
             }
             Value::Array(items) => {
-                let list = add(Kind::List(Vec::new()));
+                let list = add(NodeKind::List(Vec::new()));
                 let items = (0..).zip(items);
                 let ids = items.map(|(index, item)| self.add_value(item, list, NONE, index));
                 let ids = ids.collect();
-                self.set(list, Kind::List(ids))
+                self.set(list, NodeKind::List(ids))
             }
             Value::Object(fields) => {
-                let map = add(Kind::Map(Vec::new()));
+                let map = add(NodeKind::Map(Vec::new()));
                 let entries = fields.iter().map(|(name, inner)| {
                     let key = self.add(scalar(name, Style::Quoted), map, NONE, 0);
                     (key, self.add_value(inner, map, key, 0))
@@ -40,19 +40,19 @@ impl Tree {
                     let names = fields.keys().map(|name| name.as_str().into());
                     self.wide.insert(map, names.zip(ids).collect());
                 }
-                self.set(map, Kind::Map(entries))
+                self.set(map, NodeKind::Map(entries))
             }
         }
     }
 
-    fn add(&mut self, kind: Kind, parent: u32, key: u32, index: u32) -> u32 {
+    fn add(&mut self, kind: NodeKind, parent: u32, key: u32, index: u32) -> u32 {
         let id = number(self.nodes.len());
         let start = Position { line: id.saturating_add(1), column: 1 };
         self.nodes.push(Raw { kind, parent, key, index, start, bytes: (0, 0), expanded: 1 });
         id
     }
 
-    fn set(&mut self, id: u32, kind: Kind) -> u32 {
+    fn set(&mut self, id: u32, kind: NodeKind) -> u32 {
         if let Some(raw) = self.nodes.get_mut(id as usize) {
             raw.kind = kind;
         }
@@ -60,8 +60,8 @@ impl Tree {
     }
 }
 
-fn scalar(text: &str, style: Style) -> Kind {
-    Kind::Scalar(text.into(), style)
+fn scalar(text: &str, style: Style) -> NodeKind {
+    NodeKind::Scalar(text.into(), style)
 }
 
 #[cfg(test)]

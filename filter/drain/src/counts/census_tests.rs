@@ -7,7 +7,7 @@ use crate::counts::{Counts, Endable, Facts, IndexEntry, Order, Reply, Request, S
 use crate::state::timing::{
     DEAD_AFTER, FORGOTTEN_AFTER, MOST_DEAD, MOST_ORDERED, MOST_UNREAD, REPLY_TIMEOUT,
 };
-use crate::state::{CountState, Millis, Moment, Policy, Queue, Scope};
+use crate::state::{CountState, DrainPolicy, Millis, Moment, Queue, Scope};
 
 fn entry(queue: u32) -> IndexEntry {
     crate::sim::entry(Queue(queue), Scope::Gateway)
@@ -30,7 +30,7 @@ fn round(census: &mut Census, now: Moment, index: &[IndexEntry], alive: &[u32]) 
 }
 
 fn survey(census: &Census, now: Moment, index: &[IndexEntry]) -> Survey {
-    Survey::new(census, &Policy::default(), &facts(now, index), 0)
+    Survey::new(census, &DrainPolicy::default(), &facts(now, index), 0)
 }
 
 /// The reload of one worker's VM, or a second listener, must not excuse another worker that is

@@ -7,13 +7,13 @@ use super::stats::Stats;
 use super::subtraction::Ignorable;
 use super::survey::Survey;
 use crate::state::{
-    App, Begun, CountState, EnvoyCount, Moment, Observation, Policy, Shared, combine_counts,
+    App, Begun, CountState, DrainPolicy, EnvoyCount, Moment, Observation, Shared, combine_counts,
 };
 
 /// What one worker knows besides the facts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sources<'s> {
-    pub(crate) policy: &'s Policy,
+    pub(crate) policy: &'s DrainPolicy,
     pub(crate) facts: &'s Facts,
     pub(crate) survey: &'s Survey,
     pub(crate) samples: &'s EnvoySamples,
@@ -122,7 +122,7 @@ impl Sources<'_> {
 
 /// Whether Envoy's totals must show that no stream began in between, because the counters cannot.
 /// Counters that are merely being asked can.
-pub(crate) fn needs_totals(policy: &Policy, counters: CountState) -> bool {
+pub(crate) fn needs_totals(policy: &DrainPolicy, counters: CountState) -> bool {
     policy.by_envoy || !matches!(counters, CountState::Exact | CountState::Asking)
 }
 
@@ -130,14 +130,14 @@ pub(crate) fn needs_totals(policy: &Policy, counters: CountState) -> bool {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{EnvoySamples, Facts, Moment, Policy, Sources, Stats, Survey};
+    use super::{DrainPolicy, EnvoySamples, Facts, Moment, Sources, Stats, Survey};
     use crate::counts::{BeforeQuery, Census, Counts, IndexEntry};
     use crate::state::{Queue, Scope};
 
     const NOW: Moment = Moment(50_000);
 
     /// Streams of another scope, if a counter of it is dead.
-    fn others(policy: &Policy, gauge: u64, envoy: Option<Stats>) -> u64 {
+    fn others(policy: &DrainPolicy, gauge: u64, envoy: Option<Stats>) -> u64 {
         let entry = IndexEntry {
             queue: Queue(1),
             scope: Scope::Outbound,
@@ -165,7 +165,7 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn after_a_death_in_another_scope_envoy_tells_which_streams_go_on() {
-        let of = |scope| Policy { scopes: vec![scope], ..Policy::default() };
+        let of = |scope| DrainPolicy { scopes: vec![scope], ..DrainPolicy::default() };
         let (inbound, gateway) = (of(Scope::Inbound), of(Scope::Gateway));
         let all = Stats { active: Some(0), total: Some(5), ..Stats::default() };
         let split = Stats { splits_directions: true, others: Some(0), ..all };

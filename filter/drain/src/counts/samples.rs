@@ -4,7 +4,7 @@
 use super::facts::Gauges;
 use super::stats::Stats;
 use super::subtraction::{Ignorable, is_disproved, passing, subtracted};
-use crate::state::{EnvoyCount, Millis, Moment, Policy, Total, valid_for};
+use crate::state::{DrainPolicy, EnvoyCount, Millis, Moment, Total, valid_for};
 
 /// Why Envoy's last answer was none. It does not mean that Envoy has no count: the gate holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,7 +103,7 @@ impl EnvoySamples {
     }
 
     /// Reads the answer to a query.
-    pub(crate) fn read(&mut self, query: u64, text: &str, policy: &Policy) -> Option<Stats> {
+    pub(crate) fn read(&mut self, query: u64, text: &str, policy: &DrainPolicy) -> Option<Stats> {
         let (_, before) = self.running.iter().find(|(number, _)| *number == query)?;
         let stats = Stats::read(text, policy, before.unwritten.unwrap_or_default())?;
         if before.unwritten.is_none() {

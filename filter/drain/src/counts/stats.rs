@@ -1,12 +1,12 @@
 //! Envoy's own counts, from its admin interface.
 
-use crate::state::{Policy, Scope};
+use crate::state::{DrainPolicy, Scope};
 
 /// The path of a query. `with_totals` asks for the totals, too, for when only Envoy can show
 /// whether a request began in between; gauges alone are few of many statistics. Envoy skips what
 /// was never written before it builds the name, so `used_only` costs a third where there are many
 /// clusters.
-pub(crate) fn path(policy: &Policy, with_totals: bool, used_only: bool) -> String {
+pub(crate) fn path(policy: &DrainPolicy, with_totals: bool, used_only: bool) -> String {
     let has_totals = with_totals || policy.counts_tcp;
     let parts = [
         (true, "/stats?filter=%5E%28http%5C..*%5C.downstream_%28rq_active"),
@@ -62,7 +62,7 @@ enum Place {
 /// The connection manager with this stat prefix, and whether its name shows a direction and the
 /// gate is for one direction. Then each direction has connection managers of its own, even if Envoy
 /// exports those of one direction only.
-fn place(policy: &Policy, prefix: &str) -> (Place, bool) {
+fn place(policy: &DrainPolicy, prefix: &str) -> (Place, bool) {
     let only = |scope| policy.scopes.iter().all(|other| *other == scope);
     // Istio's names begin like this.
     let (is_inbound, is_outbound) =
@@ -120,7 +120,7 @@ pub(crate) struct Stats {
 impl Stats {
     /// Reads `name: value` lines; none if this is not a whole answer of Envoy. `unwritten` is what
     /// a statistic counts that the answer does not have.
-    pub(crate) fn read(text: &str, policy: &Policy, unwritten: Self) -> Option<Self> {
+    pub(crate) fn read(text: &str, policy: &DrainPolicy, unwritten: Self) -> Option<Self> {
         let mut stats = unwritten;
         let mut is_whole = false;
         for (name, value) in lines(text) {
@@ -158,7 +158,7 @@ impl Stats {
     }
 
     /// What these statistics say to a gate.
-    pub(crate) fn judged(mut self, policy: &Policy) -> Self {
+    pub(crate) fn judged(mut self, policy: &DrainPolicy) -> Self {
         if !policy.tunnels.is_empty() {
             self.add_bytes_in_tunnels();
         }
@@ -183,7 +183,7 @@ impl Stats {
 
     /// A proxy of TCP alone has no connection manager but those of the proxy itself, and so no
     /// requests, as far as Envoy exports that of those.
-    fn add_managers_that_are_missing(&mut self, text: &str, policy: &Policy) {
+    fn add_managers_that_are_missing(&mut self, text: &str, policy: &DrainPolicy) {
         let of_managers = || lines(text).filter_map(|(name, _)| of_manager(name));
         let is_own = |(prefix, _)| matches!(place(policy, prefix), (Place::Own, _));
         if of_managers().all(is_own) {
@@ -206,7 +206,7 @@ impl Stats {
         }
     }
 
-    fn add(&mut self, name: &str, value: u64, policy: &Policy) {
+    fn add(&mut self, name: &str, value: u64, policy: &DrainPolicy) {
         match name {
             "server.concurrency" => self.workers = Some(value),
             "http2.pending_send_bytes" => self.pending = Some(value),
@@ -277,16 +277,16 @@ fn add_to(sum: &mut Option<u64>, value: u64) {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{OWN, Policy, Scope, Stats};
+    use super::{DrainPolicy, OWN, Scope, Stats};
 
-    fn policy(scopes: &[Scope], ignore: &[&str], tunnels: &[&str]) -> Policy {
+    fn policy(scopes: &[Scope], ignore: &[&str], tunnels: &[&str]) -> DrainPolicy {
         let [ignore, tunnels] = [ignore, tunnels]
             .map(|prefixes| prefixes.iter().map(|&prefix| prefix.into()).collect());
-        Policy { scopes: scopes.into(), ignore, tunnels, ..Policy::default() }
+        DrainPolicy { scopes: scopes.into(), ignore, tunnels, ..DrainPolicy::default() }
     }
 
     /// Parses a whole answer of Envoy.
-    fn whole(text: &str, policy: &Policy) -> Stats {
+    fn whole(text: &str, policy: &DrainPolicy) -> Stats {
         let text = format!("{text}\nwasmcustom.laststream_gate_state: 1");
         let stats = Stats::read(&text, policy, Stats::default()).expect("a whole answer");
         stats.judged(policy)
@@ -408,7 +408,7 @@ http.a.downstream_rq_time: P0(1,2)
             [(true, true, 1), (true, false, 3), (false, true, 3)]
         {
             let policy = policy(&[Scope::Gateway], &["ignored"], &[]);
-            let policy = Policy { by_envoy, exempts_long_lived, ..policy };
+            let policy = DrainPolicy { by_envoy, exempts_long_lived, ..policy };
             assert_eq!(whole(text, &policy).active, Some(active));
         }
     }
@@ -421,7 +421,7 @@ http.a.downstream_rq_time: P0(1,2)
                       http.a.downstream_cx_tx_bytes_buffered: 0\n\
                       http.a.downstream_cx_http3_active: 0\n";
         let read = |text: &str, counts_tcp| {
-            let policy = Policy { counts_tcp, ..policy(&[Scope::Gateway], &[], &[]) };
+            let policy = DrainPolicy { counts_tcp, ..policy(&[Scope::Gateway], &[], &[]) };
             let stats = whole(text, &policy);
             (stats.connections, stats.connections_total, stats.buffered)
         };
@@ -430,7 +430,8 @@ http.a.downstream_rq_time: P0(1,2)
         assert_eq!(read(active, true), (None, None, None), "Envoy does not export their total");
         assert_eq!(read(own, true), (Some(0), None, None), "no listener has the filter now");
         assert_eq!(read(others, false), (None, None, Some(0)), "they do not hold");
-        let tcp = Policy { counts_tcp: true, ..policy(&[Scope::Gateway], &["laststream"], &[]) };
+        let tcp =
+            DrainPolicy { counts_tcp: true, ..policy(&[Scope::Gateway], &["laststream"], &[]) };
         let alone =
             "http.laststream.downstream_rq_active: 3\nhttp.laststream.downstream_rq_total: 9";
         let stats = whole(alone, &tcp);

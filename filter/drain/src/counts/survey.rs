@@ -4,7 +4,7 @@ use super::census::{Census, KnownCounter, Liveness};
 use super::facts::{Facts, IndexEntry, Sides};
 use super::messages::Reply;
 use crate::state::timing::TICK;
-use crate::state::{CountState, Millis, Moment, Policy, Queue, Scope};
+use crate::state::{CountState, DrainPolicy, Millis, Moment, Queue, Scope};
 
 /// The combined last replies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ struct ByLiveness {
 }
 
 impl ByLiveness {
-    fn count_state(&self, facts: &Facts, policy: &Policy, lost: &[Queue]) -> CountState {
+    fn count_state(&self, facts: &Facts, policy: &DrainPolicy, lost: &[Queue]) -> CountState {
         if policy.by_envoy {
             return self.beats(lost);
         }
@@ -83,7 +83,7 @@ impl Survey {
     /// sample of Envoy's count.
     pub(crate) fn new(
         census: &Census,
-        policy: &Policy,
+        policy: &DrainPolicy,
         facts: &Facts,
         sampled_before: u64,
     ) -> Self {
@@ -149,7 +149,7 @@ impl Survey {
         is_own: bool,
         entry: &IndexEntry,
         reply: &Reply,
-        policy: &Policy,
+        policy: &DrainPolicy,
         sampled_before: u64,
     ) {
         let is_current = reply.round >= sampled_before;

@@ -12,8 +12,8 @@ use crate::counts::{
 };
 use crate::requests::step_of_held;
 use crate::state::{
-    App, Begun, CountState, EnvoyCount, Finish, Millis, Moment, Observation, Phase, Policy, Reason,
-    Record, Step, StreamNumber,
+    App, Begun, CountState, DrainPolicy, EnvoyCount, Finish, Millis, Moment, Observation, Phase,
+    Reason, Record, Step, StreamNumber,
 };
 
 const NOW: Moment = Moment(10_000);
@@ -23,7 +23,7 @@ const NEXT: Needs = Needs { round: 2, query: Some(1) };
 
 /// What counters replied to the first round.
 fn survey() -> Survey {
-    let nothing = Survey::new(&Census::default(), &Policy::default(), &Facts::default(), 0);
+    let nothing = Survey::new(&Census::default(), &DrainPolicy::default(), &Facts::default(), 0);
     Survey { counters: 3, alive_until: Some(NOW), completed_round: 1, ..nothing }
 }
 
@@ -76,8 +76,8 @@ fn held(needs: Needs, until: Moment) -> HeldSignal {
 }
 
 /// A gate that is quiet after half a second.
-fn policy(finish: Finish) -> Policy {
-    Policy { quiet: Millis(500), finish, ..Policy::default() }
+fn policy(finish: Finish) -> DrainPolicy {
+    DrainPolicy { quiet: Millis(500), finish, ..DrainPolicy::default() }
 }
 
 const CLOSED: Latch = Latch {
@@ -96,7 +96,7 @@ fn the_advice_names_the_cause() {
     use AdminFault::NotSent;
     let of = |envoy, fault, admin: &str| {
         let view = snapshot(Phase::Serving, Reason::NotDraining, CountState::Partial, envoy);
-        let policy = Policy { admin: admin.into(), ..Policy::default() };
+        let policy = DrainPolicy { admin: admin.into(), ..DrainPolicy::default() };
         advice(&View { fault, ..view }, &policy).unwrap_or_default()
     };
     for (advice, words) in [
@@ -224,7 +224,7 @@ fn a_latched_signal_is_sent_only_after_fresh_counts() {
 
 /// A schedule without work beyond that of the record and the held requests.
 fn idle<'g>(
-    (policy, samples, waiting): &'g (Policy, EnvoySamples, Waiting),
+    (policy, samples, waiting): &'g (DrainPolicy, EnvoySamples, Waiting),
     record: &'g Record,
 ) -> Schedule<'g> {
     Schedule {

@@ -3,12 +3,12 @@
 use super::waiting::{Needs, Waiting};
 use crate::counts::{EnvoySamples, LatchCheck, Survey};
 use crate::state::timing::{QUERY_INTERVAL, REPLY_TIMEOUT, SHORT_TICK, TICK, TICK_WHEN_OPEN};
-use crate::state::{Millis, Moment, Phase, Policy, Record};
+use crate::state::{DrainPolicy, Millis, Moment, Phase, Record};
 
 /// The state of one worker's gate that decides what is due.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Schedule<'g> {
-    pub(crate) policy: &'g Policy,
+    pub(crate) policy: &'g DrainPolicy,
     pub(crate) record: &'g Record,
     pub(crate) samples: &'g EnvoySamples,
     pub(crate) waiting: &'g Waiting,

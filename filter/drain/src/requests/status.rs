@@ -8,7 +8,7 @@ use super::end_status::EndStatus;
 use super::view::View;
 use super::words::{advice, sentence, silence_in_words};
 use crate::counts::{Facts, ScopeCounts};
-use crate::state::{AgentState, CountState, Moment, Phase, Policy, Scope, Step};
+use crate::state::{AgentState, CountState, DrainPolicy, Moment, Phase, Scope, Step};
 
 /// The state and the counts of the gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -170,7 +170,7 @@ impl ScopeStatus {
 }
 
 impl Status {
-    pub(crate) fn new(policy: &Policy, view: &View, facts: &Facts) -> Self {
+    pub(crate) fn new(policy: &DrainPolicy, view: &View, facts: &Facts) -> Self {
         let View { now, survey, stats, observed, record, .. } = view;
         let is_draining = record.phase != Phase::Serving;
         let deadline = Some(record.deadline).filter(|_| record.phase.is_draining());

@@ -3,7 +3,7 @@
 use super::signals::Refusal;
 use super::view::View;
 use crate::counts::AdminFault;
-use crate::state::{AgentState, App, CountState, EnvoyCount, Phase, Policy, Reason};
+use crate::state::{AgentState, App, CountState, DrainPolicy, EnvoyCount, Phase, Reason};
 
 const HOLDING: &str = ", and Envoy's own count is not known: holding until the deadline";
 
@@ -27,7 +27,7 @@ const NO_ROUTES: &str = "Envoy's runtime cannot be told to refuse new requests, 
     is not made: its bootstrap needs an `admin_layer` in `layered_runtime`";
 
 /// The advice to the operator, if the count could be better.
-pub(crate) fn advice(view: &View, policy: &Policy) -> Option<String> {
+pub(crate) fn advice(view: &View, policy: &DrainPolicy) -> Option<String> {
     match (view.observed.envoy, view.fault) {
         (EnvoyCount::Absent, _) if !policy.has_admin() => Some(NO_ADMIN.into()),
         (EnvoyCount::Absent, _) => Some(ADVICE.into()),
@@ -42,7 +42,7 @@ pub(crate) fn advice(view: &View, policy: &Policy) -> Option<String> {
 }
 
 /// Why Envoy's own count is not known.
-pub(crate) fn fault_in_words(fault: AdminFault, policy: &Policy) -> String {
+pub(crate) fn fault_in_words(fault: AdminFault, policy: &DrainPolicy) -> String {
     let cluster = &policy.admin;
     match fault {
         AdminFault::NotSent => {
@@ -78,7 +78,7 @@ pub(crate) fn silence_in_words(view: &View) -> Option<String> {
 }
 
 /// One sentence on why the gate is open or closed.
-pub(crate) fn sentence(view: &View, policy: &Policy) -> String {
+pub(crate) fn sentence(view: &View, policy: &DrainPolicy) -> String {
     let View { now, record, reason, .. } = view;
     match reason {
         Reason::NotDraining => "no drain was asked for".into(),
@@ -120,7 +120,7 @@ pub(crate) fn sentence(view: &View, policy: &Policy) -> String {
     }
 }
 
-pub(crate) fn asking_in_words(view: &View, policy: &Policy) -> String {
+pub(crate) fn asking_in_words(view: &View, policy: &DrainPolicy) -> String {
     match view.fault {
         Some(fault) => format!("{}: holding until the deadline", fault_in_words(fault, policy)),
         None if lacks_connections(view, policy) => {
@@ -135,7 +135,7 @@ const NO_CONNECTIONS: &str = "Envoy does not export its number of TCP connection
     `connection_limit.laststream_gate.active_connections`, or not `tcp.*.downstream_cx_total`";
 
 /// Whether TCP connections matter, and Envoy's answer has none of their number.
-fn lacks_connections(view: &View, policy: &Policy) -> bool {
+fn lacks_connections(view: &View, policy: &DrainPolicy) -> bool {
     policy.counts_tcp && view.stats.is_some_and(|stats| stats.connections.is_none())
 }
 
@@ -172,7 +172,7 @@ fn why_not_exact(state: CountState) -> &'static str {
 }
 
 /// Why a signal does not pass.
-pub(crate) fn refusal_in_words(refusal: Refusal, view: &View, policy: &Policy) -> String {
+pub(crate) fn refusal_in_words(refusal: Refusal, view: &View, policy: &DrainPolicy) -> String {
     match refusal {
         Refusal::Asking => match view.fault {
             Some(fault) => fault_in_words(fault, policy),

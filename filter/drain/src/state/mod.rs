@@ -26,7 +26,7 @@ pub use observation::{App, Begun, EnvoyCount, Observation, Reason, combine_count
 pub(crate) use pacing::valid_for;
 pub use pacing::{QueryPacing, RunningQuery};
 pub use phase::Phase;
-pub use policy::{BeginCall, Finish, Policy};
+pub use policy::{BeginCall, DrainPolicy, Finish};
 pub use record::{Action, Record};
 pub use routes::Routes;
 pub use scope::Scope;

@@ -40,7 +40,7 @@ pub enum Finish {
 
 /// The part of a gate's configuration that the protocol depends on.
 #[derive(Debug, Clone)]
-pub struct Policy {
+pub struct DrainPolicy {
     /// The scopes that the gate waits for.
     pub scopes: Vec<Scope>,
     /// How long nothing may be in flight.
@@ -88,7 +88,7 @@ pub struct Policy {
     pub evaluate_every: Option<Millis>,
 }
 
-impl Policy {
+impl DrainPolicy {
     /// Whether a call tells clients to leave.
     pub fn begins(&self) -> bool {
         self.begin != BeginCall::Nothing
@@ -131,7 +131,7 @@ impl Policy {
 
 /// The defaults of the configuration, for tests.
 #[cfg(any(test, feature = "sim"))]
-impl Default for Policy {
+impl Default for DrainPolicy {
     fn default() -> Self {
         Self {
             scopes: vec![Scope::Gateway],

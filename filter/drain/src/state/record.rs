@@ -3,14 +3,14 @@
 //!
 //! `drained` is an observation, not a promise: it holds for the moment of the evaluation. If Envoy
 //! outlives an open gate, the gate serves again: after a drain that reached zero at its deadline or
-//! a little later, else [`Policy::open_for`] after it opened. A drain that reached zero before a
+//! a little later, else [`DrainPolicy::open_for`] after it opened. A drain that reached zero before a
 //! hook asked, and could not prove it to that hook, expires at its deadline.
 
 use super::count_state::CountState;
 use super::moments::{Millis, Moment};
 use super::observation::{App, EnvoyCount, Observation, Reason};
 use super::phase::Phase;
-use super::policy::{Finish, Policy};
+use super::policy::{DrainPolicy, Finish};
 use super::step::{CallEnd, Step};
 use super::timing::{AFTER_DEADLINE, LOG_INTERVAL};
 
@@ -72,7 +72,13 @@ impl Record {
 
     /// Begins a drain, and returns whether it did. In a drain that goes on, only an earlier
     /// deadline changes anything.
-    pub fn drain(&mut self, policy: &Policy, now: Moment, begun: u64, longest: Millis) -> bool {
+    pub fn drain(
+        &mut self,
+        policy: &DrainPolicy,
+        now: Moment,
+        begun: u64,
+        longest: Millis,
+    ) -> bool {
         self.reset_when_over(policy, now, Millis(0));
         let begins = self.phase == Phase::Serving;
         if self.phase.is_draining() {
@@ -94,7 +100,7 @@ impl Record {
 
     /// The begin call of a new drain. If an earlier call was not undone, the step is not `Due`, so
     /// that a cancelled drain undoes the call.
-    fn begin_again(&self, policy: &Policy, now: Moment) -> Step {
+    fn begin_again(&self, policy: &DrainPolicy, now: Moment) -> Step {
         match self.begin {
             _ if !policy.begins() => Step::Done,
             Step::Due => Step::Due,
@@ -128,7 +134,7 @@ impl Record {
     /// Records the end of a call that undoes the begin call. A failed one may have arrived, too: a
     /// drain that has begun since makes its begin call again. Without a drain the record keeps that
     /// the begin call was made, so that `DELETE /drain` undoes it.
-    pub(crate) fn undo_has_ended(&mut self, policy: &Policy, end: CallEnd, now: Moment) {
+    pub(crate) fn undo_has_ended(&mut self, policy: &DrainPolicy, end: CallEnd, now: Moment) {
         self.begin = match self.phase {
             Phase::Serving if end.is_success() => Step::Due,
             Phase::Serving => Step::Done,
@@ -137,7 +143,7 @@ impl Record {
     }
 
     /// Opens the gate, whatever is in flight.
-    pub fn force(&mut self, policy: &Policy, now: Moment, begun: u64, why: &str) {
+    pub fn force(&mut self, policy: &DrainPolicy, now: Moment, begun: u64, why: &str) {
         self.reset_when_over(policy, now, Millis(0));
         if self.phase != Phase::Forced {
             if self.phase == Phase::Serving {
@@ -151,10 +157,10 @@ impl Record {
 
     /// Serves again when a drain is over but Envoy still runs. A drain that reached zero ends with
     /// its deadline, because a later hook gets a separate deadline; without a later hook, it
-    /// stays `drained` for at least `stays_drained`, and for up to [`Policy::open_for`] longer
+    /// stays `drained` for at least `stays_drained`, and for up to [`DrainPolicy::open_for`] longer
     /// until the last call has been made. A drain that no worker has evaluated since its deadline
     /// must not open for a later hook either.
-    fn reset_when_over(&mut self, policy: &Policy, now: Moment, stays_drained: Millis) {
+    fn reset_when_over(&mut self, policy: &DrainPolicy, now: Moment, stays_drained: Millis) {
         if self.phase.is_draining() {
             self.limit_deadline(policy.deadline, now); // of a new configuration
         }
@@ -176,7 +182,7 @@ impl Record {
 
     /// Ends the drain. The state of the begin call is kept, because the end of the drain does not
     /// undo the call.
-    pub(crate) fn serve_again(&mut self, policy: &Policy) {
+    pub(crate) fn serve_again(&mut self, policy: &DrainPolicy) {
         let begin = if policy.begins() { self.begin } else { Step::Due };
         *self = Self { begin, ..Self::default() };
     }
@@ -184,7 +190,7 @@ impl Record {
     /// Applies one observation. Returns why the gate is closed or open, and the next action.
     pub fn evaluate(
         &mut self,
-        policy: &Policy,
+        policy: &DrainPolicy,
         now: Moment,
         observed: &Observation,
     ) -> (Reason, Option<Action>) {
@@ -237,7 +243,7 @@ impl Record {
     /// The reason why the drain is not over, or [`Reason::Open`] if it is. Zero is known only up to
     /// the time at which all sources have answered, because a worker may have died since. So both
     /// counts must have been asked for after the quiet period.
-    fn reason_at(&mut self, policy: &Policy, now: Moment, observed: &Observation) -> Reason {
+    fn reason_at(&mut self, policy: &DrainPolicy, now: Moment, observed: &Observation) -> Reason {
         let bytes = observed.unwritten_bytes().map(Reason::Bytes);
         let is_app_unknown = policy.waits_for_app && observed.app == App::Awaited;
         let app = (policy.waits_for_app && !matches!(observed.app, App::Gone | App::Awaited))
@@ -278,13 +284,13 @@ impl Record {
         }
     }
 
-    fn begin_once(&mut self, policy: &Policy, now: Moment) -> Option<Action> {
+    fn begin_once(&mut self, policy: &DrainPolicy, now: Moment) -> Option<Action> {
         let is_due = policy.begins() && now >= self.began + policy.delay;
         (is_due && self.begin.send(policy.patience, now)).then_some(Action::Begin)
     }
 
     /// Whether the last call of the drain is yet to be made.
-    pub(crate) fn awaits_finish_call(&self, policy: &Policy) -> bool {
+    pub(crate) fn awaits_finish_call(&self, policy: &DrainPolicy) -> bool {
         self.phase == Phase::Drained && policy.finishes() && !self.finish.has_ended()
     }
 

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 
 use super::{
-    AFTER_DEADLINE, Action, App, CallEnd, CountState, EnvoyCount, Finish, Millis, Moment,
-    Observation, Phase, Policy, Reason, Record, Step,
+    AFTER_DEADLINE, Action, App, CallEnd, CountState, DrainPolicy, EnvoyCount, Finish, Millis,
+    Moment, Observation, Phase, Reason, Record, Step,
 };
 use crate::state::timing::TRIES;
 use crate::state::{BeginCall, Begun, combine_counts};
@@ -115,13 +115,13 @@ fn begin_call() -> impl Strategy<Value = BeginCall> {
     prop_oneof![Just(BeginCall::DrainListeners), Just(BeginCall::Nothing)]
 }
 
-fn policy() -> impl Strategy<Value = Policy> {
+fn policy() -> impl Strategy<Value = DrainPolicy> {
     let begin = begin_call();
     let finish = prop_oneof![Just(Finish::Nothing), Just(Finish::DrainAgent)];
     let times = (200..900_u64, 0..600_u64, 1_000..6_000_u64, 0..500_u64);
     (times, begin, finish, any::<bool>()).prop_map(
         |((quiet, linger, deadline, delay), begin, finish, waits_for_app)| {
-            let mut policy = Policy { waits_for_app, ..Policy::default() };
+            let mut policy = DrainPolicy { waits_for_app, ..DrainPolicy::default() };
             (policy.quiet, policy.linger) = (Millis(quiet), Millis(linger));
             (policy.deadline, policy.delay) = (Millis(deadline), Millis(delay));
             (policy.begin, policy.finish) = (begin, finish);
@@ -148,7 +148,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn began(&mut self, now: Moment, policy: &Policy) {
+    fn began(&mut self, now: Moment, policy: &DrainPolicy) {
         *self = Self { busy_at: now, deadline: now + policy.deadline, ..Self::default() };
     }
 
@@ -171,7 +171,7 @@ impl Watch {
     fn evaluated(
         &mut self,
         now: Moment,
-        policy: &Policy,
+        policy: &DrainPolicy,
         observed: &Observation,
         moved: bool,
         (before, after): (&Record, &Record),
@@ -228,7 +228,7 @@ impl Watch {
     }
 
     /// Checks that zero lasted for the quiet period, and that the begin call was made before.
-    fn check_drained(&self, policy: &Policy, observed: &Observation, after: &Record) {
+    fn check_drained(&self, policy: &DrainPolicy, observed: &Observation, after: &Record) {
         assert!(
             self.is_zero_known && observed.known_until >= self.busy_at + policy.quiet,
             "quiet since {:?} only, sure up to {:?}",
@@ -243,7 +243,7 @@ impl Watch {
 }
 
 /// The deadline of this drain, which a configuration can make earlier, but not earlier than now.
-fn earliest_deadline(record: &Record, policy: &Policy, now: Moment) -> Moment {
+fn earliest_deadline(record: &Record, policy: &DrainPolicy, now: Moment) -> Moment {
     record.deadline.min((record.began + policy.deadline).max(now))
 }
 
@@ -254,7 +254,7 @@ fn start() -> (Record, Watch) {
 fn evaluate(
     record: &mut Record,
     watch: &mut Watch,
-    policy: &Policy,
+    policy: &DrainPolicy,
     now: Moment,
     begun: u64,
     observed: Observation,
@@ -308,7 +308,7 @@ fn evaluate(
 /// Checks that a second evaluation at the same moment changes nothing, and returns no second call.
 fn evaluate_again(
     record: &Record,
-    policy: &Policy,
+    policy: &DrainPolicy,
     now: Moment,
     observed: &Observation,
     reason: Reason,
@@ -329,7 +329,7 @@ fn answer(record: &mut Record, watch: &mut Watch, end: CallEnd, now: Moment) {
     }
 }
 
-fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: Moment, begun: u64) {
+fn drain(record: &mut Record, watch: &mut Watch, policy: &DrainPolicy, now: Moment, begun: u64) {
     let before = record.clone();
     let deadline = watch.deadline.min(earliest_deadline(&before, policy, now));
     let over = match before.phase {
@@ -357,10 +357,10 @@ fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: Moment, b
 }
 
 fn force(record: &mut Record, now: Moment) {
-    record.force(&Policy::default(), now, 0, "by hand  twice");
+    record.force(&DrainPolicy::default(), now, 0, "by hand  twice");
     assert_ne!(record.began, Moment(0), "the duration is known");
     let once = record.clone();
-    record.force(&Policy::default(), now + Millis(1), 0, "again");
+    record.force(&DrainPolicy::default(), now + Millis(1), 0, "again");
     assert_eq!(&once, record, "forcing is idempotent");
 }
 

@@ -3,8 +3,8 @@
 use wasm_bindgen_test::wasm_bindgen_test;
 
 use super::{
-    AFTER_DEADLINE, Action, App, CountState, EnvoyCount, Finish, Millis, Moment, Observation,
-    Phase, Policy, Reason, Record, Step,
+    AFTER_DEADLINE, Action, App, CountState, DrainPolicy, EnvoyCount, Finish, Millis, Moment,
+    Observation, Phase, Reason, Record, Step,
 };
 use crate::state::{BeginCall, Begun, CallEnd};
 
@@ -28,13 +28,13 @@ fn zero(now: u64) -> Observation {
     }
 }
 
-fn drain(record: &mut Record, policy: &Policy, now: u64) -> bool {
+fn drain(record: &mut Record, policy: &DrainPolicy, now: u64) -> bool {
     record.drain(policy, Moment(now), 0, policy.deadline)
 }
 
 fn evaluate(
     record: &mut Record,
-    policy: &Policy,
+    policy: &DrainPolicy,
     now: u64,
     observed: &Observation,
 ) -> (Reason, Option<Action>) {
@@ -43,7 +43,7 @@ fn evaluate(
 
 #[wasm_bindgen_test(unsupported = test)]
 fn the_deadline_opens_a_gate_that_waits_for_its_last_call() {
-    let mut policy = Policy::default();
+    let mut policy = DrainPolicy::default();
     (policy.begin, policy.finish) = (BeginCall::Nothing, Finish::DrainAgent);
     let mut record = Record::default();
     drain(&mut record, &policy, 1_000);
@@ -66,7 +66,7 @@ fn the_deadline_opens_a_gate_that_waits_for_its_last_call() {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn a_hook_without_a_proof_of_zero_waits_until_the_deadline_only() {
-    let policy = Policy { begin: BeginCall::Nothing, ..Policy::default() };
+    let policy = DrainPolicy { begin: BeginCall::Nothing, ..DrainPolicy::default() };
     let mut record = Record::default();
     drain(&mut record, &policy, 1_000);
     let (end, asked_at) = (record.deadline.0, record.deadline.0 - 200);
@@ -88,7 +88,7 @@ fn a_hook_without_a_proof_of_zero_waits_until_the_deadline_only() {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn the_begin_call_stays_recorded_after_the_drain() {
-    let policy = Policy::default();
+    let policy = DrainPolicy::default();
     let now = AFTER_DEADLINE.0;
     let mut record = Record { phase: Phase::Drained, begin: Step::Done, ..Record::default() };
     evaluate(&mut record, &policy, now, &zero(now));
@@ -105,7 +105,7 @@ fn the_begin_call_stays_recorded_after_the_drain() {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn an_answer_without_bytes_does_not_restart_the_drain() {
-    let mut policy = Policy::default();
+    let mut policy = DrainPolicy::default();
     (policy.quiet, policy.linger, policy.begin) = (Millis(200), Millis(400), BeginCall::Nothing);
     let mut record = Record::default();
     drain(&mut record, &policy, 1_000_000);
@@ -128,7 +128,7 @@ fn an_answer_without_bytes_does_not_restart_the_drain() {
 /// two answers a request may be in flight.
 #[wasm_bindgen_test(unsupported = test)]
 fn the_quiet_period_begins_at_a_zero_that_is_known() {
-    let mut policy = Policy::default();
+    let mut policy = DrainPolicy::default();
     (policy.quiet, policy.begin) = (Millis(200), BeginCall::Nothing);
     let leaking = |now, envoy| Observation { count: CountState::Leaking, envoy, ..zero(now) };
     let mut record = Record::default();
@@ -157,7 +157,7 @@ fn the_quiet_period_begins_at_a_zero_that_is_known() {
 /// between owns the stream, although its counter does not reply.
 #[wasm_bindgen_test(unsupported = test)]
 fn a_stream_of_a_worker_that_stands_still_holds_and_is_not_healed() {
-    let policy = Policy { begin: BeginCall::Nothing, ..Policy::default() };
+    let policy = DrainPolicy { begin: BeginCall::Nothing, ..DrainPolicy::default() };
     let silent =
         Observation { count: CountState::Leaking, may_revive: true, holding: 1, ..zero(1_000) };
     let mut record = Record::default();
@@ -177,7 +177,7 @@ fn a_stream_of_a_worker_that_stands_still_holds_and_is_not_healed() {
 
 #[wasm_bindgen_test(unsupported = test)]
 fn gauges_that_cannot_be_true_leave_the_decision_to_envoy_and_are_healed() {
-    let policy = Policy { begin: BeginCall::Nothing, ..Policy::default() };
+    let policy = DrainPolicy { begin: BeginCall::Nothing, ..DrainPolicy::default() };
     let miscounted = |envoy| Observation { count: CountState::Miscounted, envoy, ..zero(1_000) };
     let mut record = Record::default();
     drain(&mut record, &policy, 1_000);
@@ -195,7 +195,7 @@ fn gauges_that_cannot_be_true_leave_the_decision_to_envoy_and_are_healed() {
 #[wasm_bindgen_test(unsupported = test)]
 fn the_last_call_waits_for_the_streams_of_other_scopes() {
     for finish in [Finish::Quit, Finish::DrainAgent] {
-        let policy = Policy { begin: BeginCall::Nothing, finish, ..Policy::default() };
+        let policy = DrainPolicy { begin: BeginCall::Nothing, finish, ..DrainPolicy::default() };
         let mut record = Record::default();
         drain(&mut record, &policy, 1_000);
         evaluate(&mut record, &policy, 1_000, &zero(1_000));
@@ -210,7 +210,7 @@ fn the_last_call_waits_for_the_streams_of_other_scopes() {
 /// A stream that begins while the counts are read may be in flight after that.
 #[wasm_bindgen_test(unsupported = test)]
 fn a_stream_that_begins_between_two_reads_restarts_the_quiet_period() {
-    let policy = Policy { begin: BeginCall::Nothing, ..Policy::default() };
+    let policy = DrainPolicy { begin: BeginCall::Nothing, ..DrainPolicy::default() };
     let mut record = Record::default();
     drain(&mut record, &policy, 1_000);
     for (now, begun, since) in [

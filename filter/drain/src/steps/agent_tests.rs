@@ -6,7 +6,7 @@ use crate::requests::Event;
 use crate::requests::{Call, Command};
 use crate::sim::{IDLE, Sim};
 use crate::state::{
-    AgentState, BeginCall, CallEnd, Finish, Millis, Moment, Phase, Policy, StreamNumber,
+    AgentState, BeginCall, CallEnd, DrainPolicy, Finish, Millis, Moment, Phase, StreamNumber,
 };
 
 /// What happens to a question.
@@ -45,13 +45,13 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let policy = Policy {
+        let policy = DrainPolicy {
             watches_agent: true,
             begin: BeginCall::Nothing,
             finish: Finish::Quit,
             quiet: Millis(200),
             linger: Millis(0),
-            ..Policy::default()
+            ..DrainPolicy::default()
         };
         let mut sim = Sim::new(policy);
         sim.on(Event::Configured);

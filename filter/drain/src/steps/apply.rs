@@ -13,7 +13,7 @@ use crate::state::timing::{
     AFTER_DEADLINE, ASKED_FOR_STRANGERS, JUST_ASKED, MOST_CLIENT_WAIT, MOST_READY_WAIT, READY_WAIT,
     SIGNAL_WAIT, STATUS_WAIT,
 };
-use crate::state::{Millis, Moment, Policy, StreamNumber};
+use crate::state::{DrainPolicy, Millis, Moment, StreamNumber};
 
 const ALREADY_OPEN: &str =
     "no drain begins: the one before opened the gate; DELETE /drain closes it";
@@ -21,7 +21,7 @@ const ALREADY_OPEN: &str =
 /// The parts of one worker's gate that an event changes.
 #[derive(Debug)]
 pub(crate) struct Apply<'w, 't, 'f> {
-    pub(crate) policy: &'w Policy,
+    pub(crate) policy: &'w DrainPolicy,
     pub(crate) census: &'w Census,
     pub(crate) samples: &'w mut EnvoySamples,
     pub(crate) waiting: &'w mut Waiting,

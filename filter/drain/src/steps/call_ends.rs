@@ -132,12 +132,12 @@ mod tests {
     use super::{Call, CallEnd, Millis, Phase, StreamNumber};
     use crate::requests::{Command, Event};
     use crate::sim::{IDLE, Sim};
-    use crate::state::{BeginCall, Finish, Policy, Step};
+    use crate::state::{BeginCall, DrainPolicy, Finish, Step};
 
     /// A gate whose drain has just begun.
     fn draining() -> Sim {
         let (begin, finish) = (BeginCall::Nothing, Finish::Quit);
-        let mut sim = Sim::new(Policy { begin, finish, ..Policy::default() });
+        let mut sim = Sim::new(DrainPolicy { begin, finish, ..DrainPolicy::default() });
         sim.request(StreamNumber(2), Command::Drain);
         sim
     }

@@ -6,7 +6,7 @@
 //! begin call of the next drain, which then makes it again.
 
 use crate::requests::Cancelled;
-use crate::state::{BeginCall, Phase, Policy, Record, Step};
+use crate::state::{BeginCall, DrainPolicy, Phase, Record, Step};
 
 /// Whether the call that told clients to leave was undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(crate) const IS_FINISHING: &str = "; the last call was sent already and cann
 
 /// Cancels the drain. The gate serves again at once: in a drain that goes on, the last call could
 /// still be made.
-pub(crate) fn cancel(record: &mut Record, policy: &Policy) -> Cancelled {
+pub(crate) fn cancel(record: &mut Record, policy: &DrainPolicy) -> Cancelled {
     let has_begun = policy.begins() && record.begin != Step::Due;
     let cancelled = Cancelled {
         was_draining: record.phase != Phase::Serving,
@@ -56,7 +56,7 @@ pub(crate) fn cancel(record: &mut Record, policy: &Policy) -> Cancelled {
 }
 
 /// How far the begin call is undone; none if a call must undo it.
-pub(crate) fn undo(cancelled: &Cancelled, policy: &Policy) -> Option<Undo> {
+pub(crate) fn undo(cancelled: &Cancelled, policy: &DrainPolicy) -> Option<Undo> {
     match policy.begin {
         BeginCall::FailHealthChecks if cancelled.has_begun => None,
         BeginCall::DrainListeners if cancelled.has_begun => Some(Undo::Impossible),
@@ -77,7 +77,7 @@ pub(crate) fn cancelled_in_words(was_draining: bool, phase: Phase) -> &'static s
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{BeginCall, IS_FINISHING, Phase, Policy, Record, Step};
+    use super::{BeginCall, DrainPolicy, IS_FINISHING, Phase, Record, Step};
     use crate::requests::{Answer, Command, Effect};
     use crate::sim::Sim;
     use crate::state::{Moment, StreamNumber};
@@ -91,7 +91,8 @@ mod tests {
             (Step::Done, true),
             (Step::Failed, false),
         ] {
-            let mut sim = Sim::new(Policy { begin: BeginCall::Nothing, ..Policy::default() });
+            let mut sim =
+                Sim::new(DrainPolicy { begin: BeginCall::Nothing, ..DrainPolicy::default() });
             let (began, deadline) = (sim.now, Moment(u64::MAX));
             let phase = Phase::Drained;
             sim.shared.record = Record { phase, began, deadline, finish, ..Record::default() };

@@ -4,7 +4,7 @@ use super::callback::Callback;
 use crate::counts::{Census, Order, Request};
 use crate::requests::{Effect, Level};
 use crate::state::timing::{END_ASK_INTERVAL, END_INTERVAL, NOTICE_INTERVAL, YOUNG};
-use crate::state::{Moment, Phase, Policy, Queue, Shared, StreamKind, Window};
+use crate::state::{DrainPolicy, Moment, Phase, Queue, Shared, StreamKind, Window};
 
 /// The last order, question and notice of this worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -16,7 +16,7 @@ pub(crate) struct EndOrders {
 }
 
 /// The window of the drain that goes on, if it ends streams.
-pub(crate) fn window(policy: &Policy, shared: &Shared) -> Option<Window> {
+pub(crate) fn window(policy: &DrainPolicy, shared: &Shared) -> Option<Window> {
     let record = &shared.record;
     let ends = record.phase == Phase::Draining
         && !policy.end.kinds.is_empty()
@@ -29,7 +29,7 @@ impl EndOrders {
     /// asks how many streams are left.
     pub(crate) fn order(
         &mut self,
-        policy: &Policy,
+        policy: &DrainPolicy,
         census: &Census,
         requests: &mut [(Queue, Request)],
         callback: &mut Callback<'_>,
@@ -76,7 +76,7 @@ impl EndOrders {
         }
     }
 
-    fn notify_frames(&mut self, policy: &Policy, callback: &mut Callback<'_>) {
+    fn notify_frames(&mut self, policy: &DrainPolicy, callback: &mut Callback<'_>) {
         let (now, end) = (callback.now(), &policy.end);
         let is_due = now - self.noticed_at >= NOTICE_INTERVAL;
         if end.kinds.contains(StreamKind::Websocket) && is_due {

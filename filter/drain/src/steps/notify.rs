@@ -3,10 +3,10 @@
 use super::callback::Callback;
 use crate::requests::{Call, Level};
 use crate::state::timing::NOTIFY_PAUSE;
-use crate::state::{CallEnd, Moment, Phase, Policy};
+use crate::state::{CallEnd, DrainPolicy, Moment, Phase};
 
 /// Makes the call, if it is due and no other worker makes it.
-pub(crate) fn call_when_due(policy: &Policy, callback: &mut Callback<'_>) {
+pub(crate) fn call_when_due(policy: &DrainPolicy, callback: &mut Callback<'_>) {
     let Some(patience) = policy.notify_patience else { return };
     let (now, began) = (callback.now(), callback.shared.record.began);
     let is_due = callback.shared.record.phase == Phase::Draining && now >= began + policy.delay;

@@ -3,10 +3,10 @@
 use super::callback::Callback;
 use crate::requests::words::sentence;
 use crate::requests::{Effect, GateMetric, Level, View};
-use crate::state::{Phase, Policy};
+use crate::state::{DrainPolicy, Phase};
 
 pub(crate) fn report(
-    policy: &Policy,
+    policy: &DrainPolicy,
     phase_before: Phase,
     view: &View,
     callback: &mut Callback<'_>,

@@ -3,12 +3,12 @@
 use super::{Checker, item};
 use crate::config::wire::{Element, Fallback, Form, ForwardedProto, Preset, Trust as WireTrust};
 use crate::forwarded::{
-    FORWARDED_PROTO, Peers, Policy, Ports, Range, Source, Trust, form_of, headers_of,
+    FORWARDED_PROTO, Peers, Ports, Range, SchemePolicy, Source, Trust, form_of, headers_of,
 };
 use crate::text::Text;
 
 impl Checker {
-    pub(super) fn forwarded_proto(&mut self, wire: &ForwardedProto) -> Policy {
+    pub(super) fn forwarded_proto(&mut self, wire: &ForwardedProto) -> SchemePolicy {
         let original =
             self.header_name("forwarded_proto", "original_header", &wire.original_header);
         let reads_destination = wire.presets.contains(&Preset::Nlb);
@@ -21,7 +21,7 @@ impl Checker {
         self.check_fallbacks(wire, &original);
         self.check_ports(wire);
         let ports = &wire.ports;
-        Policy {
+        SchemePolicy {
             trust: self.trust(&wire.trust),
             reads_destination,
             sources,

@@ -6,14 +6,14 @@ use crate::config::wire::{
     SHORTEST_SECRET, Scope, Starts,
 };
 use crate::gate::access::ADDRESS_KEY;
-use crate::gate::policy::Policy;
+use crate::gate::policy::GatePolicy;
 
 /// The stat prefix of Envoy's admin interface, in which the gate's own query is in flight.
 const ADMIN: &str = "admin";
 
 impl Checker {
     /// Each instance has one role; settings of another role would silently do nothing.
-    pub(super) fn gate(&mut self, wire: &mut Configuration) -> Option<Policy> {
+    pub(super) fn gate(&mut self, wire: &mut Configuration) -> Option<GatePolicy> {
         if wire.role != Role::Gate && wire.gate.is_some() {
             self.add_problem("gate", "belongs to an instance with `\"role\": \"gate\"`");
         }
@@ -43,7 +43,7 @@ impl Checker {
         }
         let gate = wire.gate.take().unwrap_or_default();
         self.check_gate(&gate);
-        Some(Policy::new(gate))
+        Some(GatePolicy::new(gate))
     }
 
     fn check_gate(&mut self, gate: &Gate) {

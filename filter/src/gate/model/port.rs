@@ -12,7 +12,7 @@ use laststream_drain::state::Moment;
 use super::shared::{
     Call, Event, Queue, Response, Shared, TRACKED, is_excluded, metric_index, scope_of_in_flight,
 };
-use crate::host::{Control, Host, Kind, Level, Metric};
+use crate::host::{Control, Host, Level, Metric, MetricKind};
 
 /// The result of a host call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -163,7 +163,7 @@ fn is_raced(key: &str) -> bool {
 impl Host for Port<'_> {
     fn log(&self, _level: Level, _line: &str) {}
 
-    fn define_metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
+    fn define_metric(&self, _kind: MetricKind, name: &str) -> Option<Metric> {
         metric_index(name)
     }
 
@@ -342,7 +342,7 @@ pub(super) struct Definitions;
 
 impl Host for Definitions {
     fn log(&self, _level: Level, _line: &str) {}
-    fn define_metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
+    fn define_metric(&self, _kind: MetricKind, name: &str) -> Option<Metric> {
         metric_index(name)
     }
     fn increment_metric(&self, _metric: Metric, _amount: i64) {}
