@@ -2,7 +2,7 @@
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use laststream_hook::exec::Exec;
-use laststream_hook::gate::Gate;
+use laststream_hook::gate::GateCommand;
 use laststream_hook::install::Install;
 use laststream_hook::wait::Prestop;
 
@@ -64,7 +64,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Envoy(envoy::Envoy),
     Exec(Box<Exec>),
-    Gate(Box<Gate>),
+    Gate(Box<GateCommand>),
     #[command(hide = true)]
     Guarded(guarded::Guarded),
     Inspect(Box<inspect::Inspect>),

@@ -30,7 +30,7 @@ pub fn streams_path(limit: u32, wait: Duration) -> String {
 }
 
 #[derive(Debug)]
-pub struct Gate {
+pub struct GateClient {
     address: Address,
     secret: Option<Secret>,
 }
@@ -42,7 +42,7 @@ pub enum Signal {
     Refused(Outcome),
 }
 
-impl Gate {
+impl GateClient {
     pub fn new(address: Address, secret: Option<Secret>) -> Self {
         Self { address, secret }
     }

@@ -16,7 +16,7 @@ mod wait;
 pub use address::{Address, NotAnAddress, from_vars};
 pub use answer::GateAnswer;
 pub use bodies::{Ends, Outcome, Scope, Status, Stream, Streams, counts_all, is_open};
-pub use client::{Gate, Signal, status_path, streams_path};
+pub use client::{GateClient, Signal, status_path, streams_path};
 pub use command::DrainCommand;
 pub use error::GateError;
 pub use http::{Response, request};

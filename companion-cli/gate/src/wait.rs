@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::answer::GateAnswer;
 use super::bodies::Outcome;
-use super::client::Gate;
+use super::client::GateClient;
 use super::error::GateError;
 
 /// The longest time that the gate holds one request. A VM that dies meanwhile is noticed after it.
@@ -38,7 +38,7 @@ pub enum WaitEnd {
 
 /// Waits until the gate is open or the time is over. `on_answer` is called with every answer after
 /// which the gate is asked again.
-pub fn wait(gate: &Gate, wait: &Wait, on_answer: &mut dyn FnMut(&WaitAnswer)) -> WaitEnd {
+pub fn wait(gate: &GateClient, wait: &Wait, on_answer: &mut dyn FnMut(&WaitAnswer)) -> WaitEnd {
     let until = Instant::now() + wait.timeout;
     // One request alone gets the time that an answer may take.
     let shortest = if wait.timeout.is_zero() { HOLD } else { SHORTEST };

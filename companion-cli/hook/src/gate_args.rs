@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use laststream_base::env_vars;
-use laststream_gate::{self as gate, Address, Gate, GateError};
+use laststream_gate::{self as gate, Address, GateClient, GateError};
 
 use crate::{Failure, misused};
 
@@ -34,23 +34,26 @@ impl GateArgs {
         ))
     }
 
-    pub fn gate(&self) -> Result<Gate, Failure> {
+    pub fn gate(&self) -> Result<GateClient, Failure> {
         let address = match &self.gate {
             Some(address) => address.clone(),
             None => gate::from_vars(&env_vars::of_process)
                 .map_err(|error| misused(format!("LASTSTREAM_GATE: {error}")))?,
         };
         let secret = gate::secret(self.secret_file.as_deref(), &env_vars::of_process)?;
-        Ok(Gate::new(address, secret))
+        Ok(GateClient::new(address, secret))
     }
 
-    pub fn ask<T>(&self, ask: impl FnOnce(&Gate) -> Result<T, GateError>) -> Result<T, Failure> {
+    pub fn ask<T>(
+        &self,
+        ask: impl FnOnce(&GateClient) -> Result<T, GateError>,
+    ) -> Result<T, Failure> {
         let gate = self.gate()?;
         Ok(ask(&gate).map_err(|error| failed(&gate, &error))?)
     }
 }
 
-pub fn error_text(gate: &Gate, error: &GateError) -> String {
+pub fn error_text(gate: &GateClient, error: &GateError) -> String {
     let outcome = match error {
         GateError::Forbidden(_) | GateError::Rejected(_) => "answers, but",
         _ => "cannot be asked:",
@@ -59,7 +62,7 @@ pub fn error_text(gate: &Gate, error: &GateError) -> String {
 }
 
 /// The error that ends a command.
-pub fn failed(gate: &Gate, error: &GateError) -> String {
+pub fn failed(gate: &GateClient, error: &GateError) -> String {
     error_text(gate, error) + way_out(error)
 }
 
@@ -80,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_not_reported_as_an_unreachable_gate() {
-        let gate = Gate::new("http://127.0.0.1:1".parse().expect("an address"), None);
+        let gate = GateClient::new("http://127.0.0.1:1".parse().expect("an address"), None);
         for (error, text) in [
             (
                 GateError::Rejected("another drain is running".into()),

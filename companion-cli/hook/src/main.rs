@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use laststream_hook::exec::{self, Exec};
-use laststream_hook::gate::{self, Gate};
+use laststream_hook::gate::{self, GateCommand};
 use laststream_hook::install::{self, Install};
 use laststream_hook::wait::{self, Prestop, Wait};
 use laststream_hook::{Conduct, Printer, print_usage, run};
@@ -22,7 +22,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Exec(Box<Exec>),
-    Gate(Box<Gate>),
+    Gate(Box<GateCommand>),
     Install(Install),
     Prestop(Prestop),
     Wait(Wait),

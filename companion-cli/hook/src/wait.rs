@@ -2,7 +2,7 @@
 
 use clap::Args;
 use laststream_base::time_span::TimeSpan;
-use laststream_gate::{self as gate, Gate, GateAnswer, Outcome, WaitAnswer, WaitEnd, text};
+use laststream_gate::{self as gate, GateAnswer, GateClient, Outcome, WaitAnswer, WaitEnd, text};
 
 use crate::gate_args::{GateArgs, error_text, failed, way_out};
 use crate::{Ended, Exit, Failure, Output, Printer};
@@ -94,7 +94,7 @@ pub fn run_prestop(command: &Prestop, printer: &Printer) -> Ended {
 
 /// Waits, and prints the progress. Returns the gate's last answer.
 fn hold(
-    gate: &Gate,
+    gate: &GateClient,
     time: &WaitTime,
     begin: bool,
     printer: &Printer,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 pub use drain::{App, Begin, Behind, Drain, Finish, LongLived, Starts};
 pub use end::{End, EndKind, RetryAfter};
-pub use gate::{Gate, GateSecret, Notify};
+pub use gate::{GateSecret, GateSection, Notify};
 pub use streams::{Show, Streams};
 pub use websockets::{WebsocketRoute, Websockets};
 
@@ -75,7 +75,7 @@ pub struct File {
     /// change how Envoy finds that address.
     pub forwarded_for: Option<ForwardedFor>,
     /// The gate's listener.
-    pub gate: Gate,
+    pub gate: GateSection,
     /// How a drain goes, and how long it may take. Times that are not given are computed from the
     /// others.
     pub drain: Drain,

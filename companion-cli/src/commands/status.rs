@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use laststream_gate::{Gate, is_open, text};
+use laststream_gate::{GateClient, is_open, text};
 use laststream_hook::gate_args::{EXIT_CODES, GateArgs, error_text, failed};
 
 use crate::commands::pods::status::{self as many, StatusArgs};
@@ -66,7 +66,7 @@ pub(crate) fn run(command: &Status, printer: &Printer) -> Ended {
     Ok(Exit::Fine)
 }
 
-fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Ended {
+fn watch(command: &Status, gate: &GateClient, printer: &Printer) -> Ended {
     let mut view = View::new(command.shown.output);
     let mut last_answer = Instant::now();
     loop {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use laststream_base::causes::Context as _;
-use laststream_gate::Gate;
+use laststream_gate::GateClient;
 
 use crate::gate_args::GateArgs;
 use crate::{Ended, Exit, Printer};
@@ -62,7 +62,7 @@ const NEVER_READY: u8 = 2;
 /// The state that all phases share.
 struct ExecContext<'a> {
     plan: &'a Plan,
-    gate: &'a Gate,
+    gate: &'a GateClient,
     printer: &'a Printer,
     signals: Signals,
     reaper: Reaper,

@@ -49,7 +49,7 @@ use program::Program;
 /// ends Envoy at once.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
-pub struct Gate {
+pub struct GateCommand {
     /// Envoy's admin interface: HOST:PORT, or `unix:` and the path of a socket.
     #[arg(long, value_name = "ADDRESS")]
     envoy: Target,
@@ -85,7 +85,7 @@ it, 127 if the command does not exist, 126 if it cannot be run.";
 ///
 /// # Errors
 /// The configuration is wrong or does not fit this Envoy, or the port is not free.
-pub fn run(command: &Gate, printer: &Printer) -> Ended {
+pub fn run(command: &GateCommand, printer: &Printer) -> Ended {
     let secret = laststream_gate::secret(command.secret_file.as_deref(), &env_vars::of_process)?;
     let is_parent = !command.command.is_empty();
     let (file, text) = (command.config.as_deref(), command.config_json.as_deref());

@@ -29,7 +29,7 @@ use crate::log::Log;
 use crate::process::Process;
 pub use drain::{Drained, Step};
 use folder::Folder;
-use laststream_gate::{Gate, Secret};
+use laststream_gate::{GateClient, Secret};
 use laststream_policy::Policy;
 use laststream_render::local::{App, Ports};
 pub use start::RunnerError;
@@ -82,7 +82,7 @@ pub struct Runner {
     folder: Folder,
     log: Log,
     admin: Admin,
-    gate: Gate,
+    gate: GateClient,
     places: Places,
     ports: Ports,
     current: Current,

@@ -14,7 +14,7 @@ use crate::process::Process;
 use crate::waiting::{self, NotReady, START};
 use laststream_base::causes::Context as _;
 use laststream_base::env_vars::LASTSTREAM_SECRET;
-use laststream_gate::{Gate, Secret};
+use laststream_gate::{GateClient, Secret};
 use laststream_render::local::{self, LONG, Ports, Watched};
 
 /// Why a run has no running Envoy.
@@ -147,8 +147,8 @@ fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
     all
 }
 
-fn gate(at: SocketAddr, secret: Option<Secret>) -> Option<Gate> {
-    Some(Gate::new(format!("http://{at}").parse().ok()?, secret))
+fn gate(at: SocketAddr, secret: Option<Secret>) -> Option<GateClient> {
+    Some(GateClient::new(format!("http://{at}").parse().ok()?, secret))
 }
 
 struct Starting {

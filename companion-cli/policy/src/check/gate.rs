@@ -1,7 +1,7 @@
 //! Checks the gate's port, its secret, its call to the app, and the profile, which needs a gate.
 
 use crate::checker::{Checker, variable};
-use crate::file::{File, Gate, GateSecret, Notify};
+use crate::file::{File, GateSecret, GateSection, Notify};
 use crate::placement::{Facts, GateModule, Placement, Site};
 use laststream_base::ports;
 use laststream_base::time_span::TimeSpan;
@@ -48,7 +48,7 @@ impl Checker {
 
     fn port(
         &mut self,
-        gate: &Gate,
+        gate: &GateSection,
         facts: &Facts<'_>,
         why_none: Option<&'static str>,
     ) -> Option<u16> {
@@ -68,7 +68,7 @@ impl Checker {
         gate.enabled.unwrap_or(true).then_some(port)
     }
 
-    fn gate_access(&mut self, gate: &Gate) {
+    fn gate_access(&mut self, gate: &GateSection) {
         if let Some(notify) = &gate.notify {
             self.notify(notify);
         }
@@ -97,7 +97,7 @@ impl Checker {
     }
 
     /// No message repeats a value, because the secret itself may stand there by mistake.
-    fn secret(&mut self, gate: &Gate) {
+    fn secret(&mut self, gate: &GateSection) {
         const VARIABLE: &str = "gate.secret.environment";
         if let Some(GateSecret::Environment(name)) = &gate.secret
             && let Err(why) = variable(name, "LASTSTREAM_SECRET")

@@ -8,7 +8,7 @@ use laststream_base::time_span::TimeSpan;
 /// The gate's listener.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Gate {
+pub struct GateSection {
     /// `false`: there is no gate, streams are only counted.
     pub enabled: Option<bool>,
     /// The gate's port on the loopback interface, by default 16091.

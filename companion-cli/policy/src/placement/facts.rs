@@ -4,7 +4,7 @@ use laststream_filter::config::wire::{Admin, Scope};
 
 use crate::checker::Checker;
 use crate::file::drain::{Drain, Starts};
-use crate::file::gate::Gate;
+use crate::file::gate::GateSection;
 use crate::sizing::UsualDrain;
 use laststream_base::ports;
 
@@ -21,7 +21,7 @@ pub(crate) trait Place {
 
 /// The parts of the policy on which a gate depends.
 pub(crate) struct GateParts<'f> {
-    pub(crate) gate: &'f Gate,
+    pub(crate) gate: &'f GateSection,
     pub(crate) drain: &'f Drain,
     pub(crate) program_image: Option<&'f str>,
     /// Whether kubelet mounts the module.
