@@ -86,13 +86,15 @@ impl Signals {
         }
         let Some(signal) = expected::signal(path) else { return CallHandling::Forward };
         let asked = locked(&self.asked).clone().filter(|(_, asked)| asked == path);
-        let gates = match asked {
-            Some((gate, _)) => expected::gates_of(&signal, gate, 2),
-            None => 0..2,
-        };
-        let queried = locked(&self.queried).unwrap_or(now);
-        let waiting = gates.flat_map(|gate| view.waiting_since_query(gate, now, queried)).collect();
         let is_last_call = asked.is_none();
+        // The first gate makes the last calls.
+        let gate = asked.map_or(0, |(gate, _)| gate);
+        let queried = locked(&self.queried).unwrap_or(now);
+        let gates = expected::gates_of(&signal, gate, 2);
+        let mut waiting: Vec<Id> =
+            gates.flat_map(|gate| view.waiting_since_query(gate, now, queried)).collect();
+        // The second gate knows the rules, even if the first does not.
+        waiting.retain(|id| gate == 0 || !view.is_exempt(*id));
         locked(&self.passes).push(Pass { path: path.into(), at: now, waiting, is_last_call });
         if signal.ends_envoy() && self.may_quit.load(Ordering::SeqCst) {
             CallHandling::Forward

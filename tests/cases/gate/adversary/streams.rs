@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-use super::view::{Id, State, View};
+use super::view::{Holds, Id, State, View};
 use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
 
@@ -117,11 +117,11 @@ impl Stream {
     pub(super) fn begin(
         kind: Kind,
         at: SocketAddr,
-        gates: [bool; 2],
+        holds: Holds,
         view: &Arc<View>,
         upstream: &Arc<Upstream>,
     ) -> Self {
-        let id = view.sent(format!("{kind:?}"), gates, kind.is_counted_at_once());
+        let id = view.sent(format!("{kind:?}"), holds, kind.is_counted_at_once());
         let key = kind.key(id);
         let end = Arc::new(Notify::new());
         let client = Exchange {

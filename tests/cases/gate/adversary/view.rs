@@ -24,14 +24,22 @@ pub(super) enum State {
     Left,
 }
 
+/// What a stream holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holds {
+    /// The gates, by number, that are responsible for it.
+    pub(super) gates: [bool; 2],
+    /// Whether a gate that knows the filter's rules need not wait for it.
+    pub(super) is_exempt: bool,
+}
+
 #[derive(Clone, Debug)]
 struct Seen {
     what: String,
     state: State,
     /// When that state began, if it is an end.
     ended: Option<Instant>,
-    /// The gates, by number, that are responsible for this stream.
-    gates: [bool; 2],
+    holds: Holds,
     /// Whether the filter sees it at once, so that the latch refuses it.
     is_counted: bool,
 }
@@ -40,9 +48,9 @@ struct Seen {
 pub(super) struct View(Mutex<Vec<Seen>>);
 
 impl View {
-    pub(super) fn sent(&self, what: String, gates: [bool; 2], is_counted: bool) -> Id {
+    pub(super) fn sent(&self, what: String, holds: Holds, is_counted: bool) -> Id {
         let mut streams = self.streams();
-        streams.push(Seen { what, state: State::Sent, ended: None, gates, is_counted });
+        streams.push(Seen { what, state: State::Sent, ended: None, holds, is_counted });
         streams.len() - 1
     }
 
@@ -74,7 +82,7 @@ impl View {
     pub(super) fn waiting(&self, gate: usize, before: Instant) -> Vec<Id> {
         let streams = self.streams();
         let waits = |seen: &Seen| {
-            seen.gates[gate] && matches!(seen.state, State::Waiting(since) if since < before)
+            seen.holds.gates[gate] && matches!(seen.state, State::Waiting(since) if since < before)
         };
         streams.iter().enumerate().filter(|(_, seen)| waits(seen)).map(|(id, _)| id).collect()
     }
@@ -86,6 +94,10 @@ impl View {
         let is_counted = |id: &Id| self.streams()[*id].is_counted;
         let waiting = self.waiting(gate, now).into_iter();
         waiting.filter(|id| is_counted(id) || before.contains(id)).collect()
+    }
+
+    pub(super) fn is_exempt(&self, id: Id) -> bool {
+        self.streams()[id].holds.is_exempt
     }
 
     /// Streams of any gate, or of none, that have not ended.

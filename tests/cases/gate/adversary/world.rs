@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::admin::Signals;
 use super::streams::{Kind, Stream};
-use super::view::{Id, View};
+use super::view::{Holds, Id, View};
 use crate::cases::gate::bench::{SOON, gate_listener_with, options};
 use crate::cases::gate::deaths::with_test_deaths;
 use crate::cases::gate::{by_envoy, program};
@@ -93,19 +93,20 @@ impl Plan {
 
     /// Whether the gate need not wait for a stream of this kind, and can know that.
     pub(super) fn is_idle(&self, kind: Kind) -> bool {
-        self.gates(kind) == [false; 2] && !(self.bare_sockets && kind == Kind::WebSocket)
+        self.holds(kind).gates == [false; 2] && !(self.bare_sockets && kind == Kind::WebSocket)
     }
 
     /// The gates that wait for streams of this kind.
-    fn gates(&self, kind: Kind) -> [bool; 2] {
-        let holds_no_gate = kind == Kind::Excluded || (self.exempts && kind.is_long_lived());
+    fn holds(&self, kind: Kind) -> Holds {
+        let is_exempt = kind == Kind::Excluded || (self.exempts && kind.is_long_lived());
         // Envoy does not know rules, but upgrades.
         let is_upgrade = self.exempts && kind == Kind::WebSocket;
-        let holds_first = if self.by_envoy { !is_upgrade } else { !holds_no_gate };
-        match kind.is_outbound() {
-            true => [false, !holds_no_gate && !self.twins],
-            false => [holds_first, !holds_no_gate && self.twins],
-        }
+        let holds_first = if self.by_envoy { !is_upgrade } else { !is_exempt };
+        let gates = match kind.is_outbound() {
+            true => [false, !is_exempt && !self.twins],
+            false => [holds_first, !is_exempt && self.twins],
+        };
+        Holds { gates, is_exempt }
     }
 
     /// The fields of a gate.
@@ -243,7 +244,7 @@ impl World {
             Kind::Outbound => self.outbound,
             _ => self.main,
         };
-        let stream = Stream::begin(kind, at, self.plan.gates(kind), &self.view, &self.upstream);
+        let stream = Stream::begin(kind, at, self.plan.holds(kind), &self.view, &self.upstream);
         let id = stream.id;
         self.streams.push(stream);
         id
