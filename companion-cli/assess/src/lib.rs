@@ -4,6 +4,7 @@
 //! | where | what |
 //! |---|---|
 //! | `proxy` | the settings that decide how a proxy stops |
+//! | `question` | what a stop hook asks a gate |
 //! | `moment` | a time after the deletion, and how sure it is |
 //! | `stop` | the stop that follows from the settings |
 //! | `row` | workloads with their stops; the totals; JSON |
@@ -13,6 +14,7 @@
 
 mod moment;
 mod proxy;
+mod question;
 mod row;
 mod stop;
 mod table;
@@ -21,6 +23,7 @@ mod tests;
 
 pub use moment::{Certainty, Moment};
 pub use proxy::{Agent, Gate, Hook, Job, Kind, Manager, Proxy};
+pub use question::Question;
 pub use row::{Assessment, Row, Workload};
 pub use stop::{Stop, Verdict};
 pub use table::{TITLES, cells, markdown};

@@ -107,7 +107,7 @@ impl PodFacts {
             gate_port: ports
                 .gate
                 .or_else(|| annotated(GATE_PORT_ANNOTATION))
-                .or_else(|| hook::gate_port(proxy?))
+                .or_else(|| hook::question(proxy?)?.port)
                 .unwrap_or(ports::GATE),
             deletion_cost: annotation(DELETION_COST).and_then(|cost| cost.parse().ok()),
             cost_is_foreign: annotation(DELETION_COST)

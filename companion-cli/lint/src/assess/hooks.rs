@@ -1,6 +1,6 @@
 //! How long a stop hook takes.
 
-use laststream_assess::{Gate, Hook as Taken};
+use laststream_assess::{Gate, Hook as Taken, Question};
 use laststream_base::time_span::milliseconds;
 
 use manifest_lint::node::Node;
@@ -35,13 +35,11 @@ pub(super) fn time_of(hook: Node<'_>) -> Taken {
 pub(super) fn gate_of(hook: Node<'_>) -> Option<Gate> {
     let hook = Hook { node: hook };
     let path = hook.node.text_of("httpGet.path").unwrap_or_default();
-    let asks = hook.words().iter().any(|word| word.contains("prestop"));
-    if !asks && !path.starts_with("/prestop") {
-        return None;
-    }
-    let time = hook.option("--timeoutSeconds").or_else(|| hook.option("--timeout"));
-    let deadline = time.and_then(milliseconds).unwrap_or(u64::MAX);
-    Some(Gate { deadline, is_started_by_agent: false })
+    let limit = match path.starts_with("/prestop") {
+        true => None,
+        false => Question::of(&hook.words())?.limit,
+    };
+    Some(Gate { deadline: limit.unwrap_or(u64::MAX), is_started_by_agent: false })
 }
 
 /// Whether this is the hook by which Istio keeps a native sidecar.
