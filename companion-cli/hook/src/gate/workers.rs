@@ -114,14 +114,17 @@ impl Sample {
         Self { began, ended, waited: ended - began, misses, used_only, uptime, asked }
     }
 
-    /// Whether a number is smaller than in the other one: none of them decreases in one process.
-    fn is_less_than(&self, other: &Self) -> bool {
-        let is_less = |own: Option<u64>, other: Option<u64>| {
-            own.zip(other).is_some_and(|(own, other)| own < other)
-        };
-        is_less(self.uptime, other.uptime)
-            || is_less(self.asked, other.asked)
-            || is_less(self.misses.map(|own| own.all), other.misses.map(|own| own.all))
+    /// Whether the process that gave this answer is not the one that gave the earlier one. Its
+    /// counters never decrease, and each question is one more. The uptime follows the wall clock,
+    /// which may be set back: it counts only where a new process can be as young.
+    fn is_of_another_process(&self, earlier: &Self) -> bool {
+        let both = |now: Option<u64>, then: Option<u64>| now.zip(then);
+        let misses = both(self.misses.map(|own| own.all), earlier.misses.map(|own| own.all));
+        let is_younger = both(self.uptime, earlier.uptime).is_some_and(|(now, then)| {
+            now < then && now <= (self.ended - earlier.began).0.div_ceil(1_000)
+        });
+        misses.is_some_and(|(now, then)| now < then)
+            || both(self.asked, earlier.asked).map_or(is_younger, |(now, then)| now <= then)
     }
 }
 
@@ -217,7 +220,7 @@ impl Workers {
             if sample.began < last.began {
                 return Some(0); // a newer one was answered first
             }
-            if sample.is_less_than(last) {
+            if sample.is_of_another_process(last) {
                 // Of two questions that were under way together either may be answered first.
                 return (sample.began < last.ended).then_some(0);
             }
@@ -357,6 +360,29 @@ mod tests {
         assert_eq!(workers.reply_is_due(), Some(Moment(1_700)), "any newer answer");
         for (at, replies) in [(1_850, 0), (3_451, 0), (3_452, 1)] {
             assert_eq!(workers.add(sample(at, 1, 0)), Some(replies), "at {at}");
+        }
+    }
+
+    /// A flush of statistics follows each step of the clock.
+    #[test]
+    fn a_clock_that_is_set_back_is_no_new_envoy() {
+        for (at, uptime, asked, is_another) in [
+            (2_000, 40, Some(8), false),
+            (2_000, 0, Some(8), false),
+            (2_000, 100, Some(7), true),
+            (2_000, 2, Some(1), true),
+            (2_000, 40, None, false),
+            (2_000, 1, None, true),
+            (62_000, 40, None, true),
+        ] {
+            let mut workers = workers();
+            for (at, uptime, asked) in [(1_000, 100, Some(7)), (at, uptime, asked)] {
+                let mut sample = sample(at, 3, uptime);
+                sample.asked = asked;
+                let is_first = at == 1_000;
+                let has_begun_anew = workers.add(sample).is_none();
+                assert_eq!(has_begun_anew, !is_first && is_another, "{at} {uptime} {asked:?}");
+            }
         }
     }
 

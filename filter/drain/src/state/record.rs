@@ -3,8 +3,8 @@
 //!
 //! `drained` is an observation, not a promise: it holds for the moment of the evaluation. If Envoy
 //! outlives an open gate, the gate serves again: after a drain that reached zero at its deadline or
-//! a little later, else [`DrainPolicy::open_for`] after it opened. A drain that reached zero before a
-//! hook asked, and could not prove it to that hook, expires at its deadline.
+//! a little later, else [`DrainPolicy::open_for`] after it opened. A drain that reached zero before
+//! a hook asked, and could not prove it to that hook, expires at its deadline.
 
 use super::count_state::CountState;
 use super::moments::{Millis, Moment};
