@@ -256,29 +256,22 @@ impl<'p> Program<'p> {
             (CallKind::LastCall, _) => self.ending.last_call_has_failed(now),
             _ => {}
         }
-        if matches!(call.kind, CallKind::Statistics { .. }) {
-            let since = self.native.absent_since.get();
-            let is_absent = answer == Err(CallError::NotSent);
-            self.native.absent_since.set(is_absent.then(|| since.unwrap_or(now)));
-            if !matches!(answer, Ok(Answer { status: 200, .. })) {
-                self.workers.answer_is_missing(now);
-            }
-        }
-        if let Ok(Answer { status: 200, body }) = &answer {
-            match call.kind {
-                CallKind::Statistics { used_only } => {
-                    let text = String::from_utf8_lossy(body);
-                    let mut sample = Sample::parse(call.began, now, &text, used_only);
-                    let oldest = self.native.oldest_query().unwrap_or(now).min(call.began);
-                    sample.waited = now - oldest;
-                    if !self.add(&sample) {
-                        return self.begin_anew();
-                    }
+        let body = match &answer {
+            Ok(Answer { status: 200, body }) => Some(body),
+            _ => None,
+        };
+        match (call.kind, body) {
+            (CallKind::Statistics { used_only }, body) => {
+                let since = self.native.absent_since.get();
+                let is_absent = answer == Err(CallError::NotSent);
+                self.native.absent_since.set(is_absent.then(|| since.unwrap_or(now)));
+                if !self.look_at_workers(call.began, body, used_only) {
+                    return self.begin_anew();
                 }
-                CallKind::Configuration => self.read_watchdog(body)?,
-                CallKind::CloseLatch => self.workers.latch_has_closed(now),
-                CallKind::OpenLatch | CallKind::LastCall | CallKind::Other => {}
             }
+            (CallKind::Configuration, Some(body)) => self.read_watchdog(body)?,
+            (CallKind::CloseLatch, Some(_)) => self.workers.latch_has_closed(now),
+            _ => {}
         }
         let has_headers = answer != Err(CallError::Broken);
         let length = answer.as_ref().map_or(0, |answer| answer.body.len());
@@ -289,9 +282,18 @@ impl<'p> Program<'p> {
         Ok(())
     }
 
-    /// False: Envoy has begun anew.
-    fn add(&mut self, sample: &Sample) -> bool {
-        let Some(count) = self.workers.add(*sample) else { return false };
+    /// Learns of the workers from Envoy's statistics, or from their absence. False: Envoy has begun
+    /// anew.
+    fn look_at_workers(&mut self, began: Moment, body: Option<&Vec<u8>>, used_only: bool) -> bool {
+        let now = self.native.monotonic_time();
+        let text = body.map(|body| String::from_utf8_lossy(body));
+        let sample = text.and_then(|text| Sample::parse(began, now, &text, used_only));
+        let Some(mut sample) = sample else {
+            self.workers.answer_is_missing(now);
+            return true;
+        };
+        sample.waited = now - self.native.oldest_query().unwrap_or(now).min(began);
+        let Some(count) = self.workers.add(sample) else { return false };
         if !self.workers.has_watchdog() && !self.has_warned && self.workers.watchdog.is_some() {
             self.has_warned = true;
             self.native.log(Level::Warning, NO_WATCHDOG);

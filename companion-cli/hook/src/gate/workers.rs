@@ -92,7 +92,8 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    pub(super) fn parse(began: Moment, ended: Moment, body: &str, used_only: bool) -> Self {
+    /// None: this is not Envoy's answer.
+    pub(super) fn parse(began: Moment, ended: Moment, body: &str, used_only: bool) -> Option<Self> {
         let (mut workers, mut names, mut uptime, mut asked) = (None, 0, None, None);
         let mut misses = Misses::default();
         for (name, value) in body.lines().filter_map(|line| line.rsplit_once(": ")) {
@@ -109,9 +110,9 @@ impl Sample {
                 _ => {}
             }
         }
-        let is_whole = workers.is_some_and(|workers| workers > 0 && names == 2 * workers);
+        let is_whole = names == 2 * workers.filter(|workers| *workers > 0)?;
         let misses = (is_whole || used_only).then_some(misses);
-        Self { began, ended, waited: ended - began, misses, used_only, uptime, asked }
+        Some(Self { began, ended, waited: ended - began, misses, used_only, uptime, asked })
     }
 
     /// Whether the process that gave this answer is not the one that gave the earlier one. Its
@@ -316,7 +317,7 @@ mod tests {
             misses % 10,
             misses / 10,
         );
-        Sample::parse(Moment(at), Moment(at + 2), &body, false)
+        Sample::parse(Moment(at), Moment(at + 2), &body, false).expect("Envoy's answer")
     }
 
     #[test]
@@ -360,6 +361,15 @@ mod tests {
         assert_eq!(workers.reply_is_due(), Some(Moment(1_700)), "any newer answer");
         for (at, replies) in [(1_850, 0), (3_451, 0), (3_452, 1)] {
             assert_eq!(workers.add(sample(at, 1, 0)), Some(replies), "at {at}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_not_envoys_shows_no_worker() {
+        for body in ["", "<p>Welcome</p>\n", "server.uptime: 9\n", "server.concurrency: 0\n"] {
+            for used_only in [false, true] {
+                assert!(Sample::parse(Moment(1), Moment(2), body, used_only).is_none(), "{body}");
+            }
         }
     }
 
@@ -408,7 +418,7 @@ mod tests {
                 [(1_000, 1, 0), (5_000, 6, 0), (9_000, 6, 0), (9_900, 11, 1)]
             {
                 let body = format!("server.concurrency: 2\nserver.uptime: {uptime}\n{body}");
-                let sample = Sample::parse(Moment(at), Moment(at), &body, false);
+                let sample = Sample::parse(Moment(at), Moment(at), &body, false).expect(&body);
                 assert_eq!(workers.add(sample), Some(replies), "at {at}");
             }
             assert!(!workers.has_watchdog());
@@ -460,8 +470,9 @@ mod tests {
 
     #[test]
     fn what_was_never_written_is_zero_if_envoy_exports_it() {
-        let used_only =
-            |at: u64| Sample::parse(Moment(at), Moment(at), "server.concurrency: 1\n", true);
+        let used_only = |at: u64| {
+            Sample::parse(Moment(at), Moment(at), "server.concurrency: 1\n", true).unwrap()
+        };
         for (first, replies) in [(sample(1_000, 0, 0), 1), (used_only(1_000), 0)] {
             let mut workers = workers();
             assert_eq!(workers.add(first), Some(0));
