@@ -119,6 +119,8 @@ pub struct Proxy {
     pub manager: Manager,
     pub gate: Option<Gate>,
     pub job: Job,
+    /// Whether Envoy gets its listeners from a control plane, so that files do not show them.
+    pub is_by_xds: bool,
 }
 
 impl Proxy {
@@ -133,6 +135,7 @@ impl Proxy {
             manager: Manager::default(),
             gate: None,
             job: Job::No,
+            is_by_xds: false,
         }
     }
 }

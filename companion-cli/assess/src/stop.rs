@@ -65,6 +65,7 @@ impl Stop {
             (Kind::NativeSidecar, None) => native(proxy),
             (Kind::Sidecar, None) => unknown_sidecar(proxy),
             (Kind::EnvoyGateway, None) => managed(proxy),
+            (Kind::PlainEnvoy, None) if proxy.is_by_xds => by_xds(),
             (Kind::PlainEnvoy, None) => plain(proxy),
             (
                 Kind::ChartGateway | Kind::GatewayApi | Kind::ClassicSidecar | Kind::Waypoint,
@@ -268,6 +269,21 @@ fn plain(proxy: &Proxy) -> Stop {
         verdict,
         why: if term == Moment::known(0) { at_once.to_owned() } else { why },
         next: next(proxy),
+    }
+}
+
+/// The file shows neither the listeners nor what the control plane does at a stop.
+fn by_xds() -> Stop {
+    Stop {
+        ended_by: "not known from files".to_owned(),
+        cut: Moment::not_before(0),
+        idle: "not known from files".to_owned(),
+        stream: "not known from files".to_owned(),
+        is_held: false,
+        verdict: Verdict::Unknown,
+        why: "the listeners come from xDS, and are in no file".to_owned(),
+        next: "the admin interface of a running one shows them: curl ADMIN:PORT/listeners"
+            .to_owned(),
     }
 }
 

@@ -5,7 +5,7 @@ use laststream_assess::{Kind, Proxy, Row, Workload};
 use super::mesh::read_gate;
 use super::workloads::row;
 use crate::modules::gates;
-use manifest_lint::envoys::whole_bootstraps;
+use manifest_lint::envoys::{discovers_listeners, whole_bootstraps};
 use manifest_lint::inputs::Inputs;
 use manifest_lint::node::Node;
 use manifest_lint::objects::Object;
@@ -18,7 +18,9 @@ pub(super) fn rows(inputs: &Inputs) -> Vec<Row> {
         let gate = gate.map(|(_, gate)| read_gate(&gate));
         let usual = Proxy::of(Kind::PlainEnvoy);
         let grace = usual.grace.filter(|_| gate.is_none());
-        let row = row(inputs, root, Proxy { gate, grace, ..usual }, None);
+        let is_by_xds =
+            discovers_listeners(root) && root.list("static_resources.listeners").next().is_none();
+        let row = row(inputs, root, Proxy { gate, grace, is_by_xds, ..usual }, None);
         let workload = Workload { kind: "Envoy".to_owned(), ..row.workload };
         Row { workload, grace: None, ..row }
     };

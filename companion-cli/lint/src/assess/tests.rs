@@ -170,6 +170,17 @@ fn each_kind_of_proxy_is_told_by_its_manifest() {
             None,
             "Envoy; Envoy without a mesh; not known; 0 s; yes",
         ),
+        (
+            "node: {id: a}\ndynamic_resources: {lds_config: {ads: {}}}\n".to_owned(),
+            None,
+            "Envoy; Envoy without a mesh; not known; ≥ 0 s; it depends",
+        ),
+        (
+            "dynamic_resources: {lds_config: {ads: {}}}\nstatic_resources: {listeners: [{}]}\n"
+                .to_owned(),
+            None,
+            "Envoy; Envoy without a mesh; not known; 0 s; yes",
+        ),
         (job, Some((1, 26)), "Job b/a; classic sidecar of a Job; 30 s; 5 s *; yes"),
         (
             "terminationGracePeriodSeconds: 40\nlabels: {istio: ingressgateway}\n".to_owned(),
