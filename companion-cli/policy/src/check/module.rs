@@ -96,9 +96,23 @@ impl Checker {
         let has_unknown = problems.iter().any(|(path, _)| path.starts_with(PRESETS));
         for (path, message) in problems {
             if !(has_unknown && path == SOURCES) {
-                self.problem(&path, message);
+                self.problem(&path, with_example(&path, message));
             }
         }
+    }
+}
+
+/// Names the fields of an object that is missing in a list.
+fn with_example(path: &str, message: String) -> String {
+    const EXAMPLES: [(&str, &str); 3] = [
+        (".paths[", "{exact: /healthz}"),
+        (".headers[", "{name: x-probe, exact: \"on\"}"),
+        (".identities[", "{exact: \"spiffe://…\"}"),
+    ];
+    let example = EXAMPLES.iter().find(|(list, _)| path.contains(list));
+    match example.filter(|_| path.ends_with(']') && message.ends_with("an object")) {
+        Some((_, example)) => format!("{message}, such as `{example}`"),
+        None => message,
     }
 }
 
