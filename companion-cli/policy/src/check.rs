@@ -28,6 +28,9 @@ pub(super) fn check(file: File) -> Result<Policy, Vec<PolicyProblem>> {
 }
 
 const OF_THE_GATE: &str = "is the gate's, and there is none: take it out";
+const JITTER: &str = "drain.drain_timeout_jitter";
+const NO_MANAGERS: &str = "is of Envoy's connection managers, which no resource here changes: take \
+    it out";
 const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
 const NO_LIMIT: &str = "Istio does not limit the silence of streams: take it out";
 const HAS_AGENT: &str =
@@ -187,6 +190,7 @@ impl Checker {
         let drains_agent = drain.finish == Some(Finish::DrainAgent) && has_gate;
         // Without a gate, these times apply to Istio's own drain, or to Envoy's.
         let has_times = has_gate || knows_reload;
+        let changes_managers = facts.no_show.is_none();
         let has_longest = has_times || file.retries.is_some();
         let of_the_gate = fields_of_the_gate(file)
             .into_iter()
@@ -197,6 +201,7 @@ impl Checker {
             ("drain.longest_request", drain.longest_request.is_some(), has_longest, OF_THE_GATE),
             ("drain.agent", drain.agent.is_some(), in_istio, OF_ISTIO),
             ("drain.exit_on_zero", drain.exit_on_zero, in_istio, OF_ISTIO),
+            (JITTER, drain.drain_timeout_jitter.is_some(), changes_managers, NO_MANAGERS),
             ("end", file.end.is_some(), has_gate, OF_THE_GATE),
             ("istio", file.istio.is_some(), in_istio, OF_ISTIO),
             ("stream_idle", file.stream_idle.is_some(), !in_istio, NO_LIMIT),
@@ -222,6 +227,9 @@ impl Checker {
         }
         if drain.behind.is_some() && drain.begin == Some(Begin::Nothing) {
             self.problem("drain.behind", "needs a `delay`, and `begin: nothing` has none");
+        }
+        if drain.drain_timeout_jitter.is_some_and(|percent| !(1..=100).contains(&percent)) {
+            self.problem(JITTER, "is not from 1 to 100");
         }
         let usual = if has_gate { usual.behind(drain.behind) } else { usual.without_gate() };
         sizing::fit(drain, usual).unwrap_or_else(|problem| {

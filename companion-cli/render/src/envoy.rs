@@ -199,6 +199,8 @@ fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module
     manager
         .note("How long a stream may be silent; the routes have no other time-out.")
         .with_some("stream_idle_timeout", policy.file.stream_idle.map(|idle| idle.to_string()))
+        .note("Envoy 1.39 and newer.")
+        .with_some(parts::JITTER, parts::jitter(policy))
         .note(WHY_EARLY)
         .with_some(
             "early_header_mutation_extensions",

@@ -275,9 +275,12 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
             patch("LISTENER_FILTER", Some(matching), "INSERT_FIRST", filter),
         )
     });
+    let merge = |why, matching, fields: Map| {
+        let manager = parts::typed(HCM, fields);
+        (why, patch("NETWORK_FILTER", Some(matching), "MERGE", manager))
+    };
     let early = |why, matching, mutations: List| {
-        let manager = Map::of("@type", HCM_TYPE).with(EARLY, mutations);
-        (why, patch("NETWORK_FILTER", Some(matching), "MERGE", parts::typed(HCM, manager)))
+        merge(why, matching, Map::of("@type", HCM_TYPE).with(EARLY, mutations))
     };
     let manager = scheme.early(policy);
     let manager = manager.map(|mutation| {
@@ -286,6 +289,10 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     let newer = scheme
         .needs_connection(policy)
         .then(|| early(newer::WHY_CONNECTION, newer::only(in_managers(context)), newer::removal()));
+    let jitter = parts::jitter(policy).map(|percent| {
+        let fields = Map::of("@type", HCM_TYPE).with(parts::JITTER, percent);
+        merge(newer::WHY_JITTER, newer::only(in_managers(context)), fields)
+    });
     let routes = scheme.saved_in().map(|header| {
         let routes = Map::of("request_headers_to_remove", List::of(header));
         (
@@ -293,7 +300,7 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
             patch("ROUTE_CONFIGURATION", Some(Map::of("context", context)), "MERGE", routes),
         )
     });
-    proxy_protocol.into_iter().chain(manager).chain(newer).chain(routes).collect()
+    proxy_protocol.into_iter().chain(manager).chain(newer).chain(jitter).chain(routes).collect()
 }
 
 /// The EnvoyFilter beside WasmPlugins, which cannot carry the peer information and the header

@@ -316,6 +316,14 @@ pub(super) const WHY_EARLY: &str = "What the peer sent is saved before Envoy wri
 pub(super) const WHY_REMOVED: &str =
     "The saved header is for this Envoy only: no app and no Envoy behind it may believe it.";
 
+pub(super) const JITTER: &str = "drain_timeout_jitter";
+
+/// The percentage of the policy, as Envoy's connection managers have it.
+pub(super) fn jitter(policy: &Policy) -> Option<Map> {
+    let percent = policy.file.drain.drain_timeout_jitter;
+    percent.map(|percent| Map::of("value", u64::from(percent)))
+}
+
 /// A part of Envoy by its name, with its configuration.
 pub(super) fn typed(name: &str, config: Map) -> Map {
     Map::of("name", name).with("typed_config", config)

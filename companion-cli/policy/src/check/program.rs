@@ -27,6 +27,7 @@ impl Checker {
             ("gate.secret", file.gate.secret.is_some(), NO_SECRET),
             ("gate.notify", file.gate.notify.is_some(), NO_CLUSTERS),
             ("drain.wait_for_app", file.drain.wait_for_app.is_some(), NO_CLUSTERS),
+            ("drain.drain_timeout_jitter", file.drain.drain_timeout_jitter.is_some(), NO_FILTERS),
             ("drain.grace_from", file.drain.grace_from.is_some(), NO_STATE),
             ("count.tcp", has_tcp(file), NO_TCP),
             ("job", file.job.is_some(), NO_JOB),

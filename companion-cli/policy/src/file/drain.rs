@@ -55,6 +55,12 @@ pub struct Drain {
     /// Also wait until the app has gone, so that the proxy outlives it. Gateways have no
     /// app.
     pub wait_for_app: Option<App>,
+    /// Envoy's own `drain_timeout_jitter`, in percent: Envoy sends the last GOAWAY of an HTTP/2
+    /// connection 5s after the first one, and by this up to so much later, so that connections do
+    /// not end together. The first GOAWAY and the ends of WebSockets are not spread. In Istio only
+    /// proxies of 1.31 and newer get it; an Envoy without a mesh needs 1.39.
+    #[schemars(range(min = 1, max = 100))]
+    pub drain_timeout_jitter: Option<u8>,
     /// Keeps Istio's own EXIT_ON_ZERO_ACTIVE_CONNECTIONS beside the gate; for `render
     /// proxy-config`.
     pub exit_on_zero: bool,

@@ -20,6 +20,10 @@ pub(super) const WHY_CONNECTION: &str = "Istio 1.31 and newer: the matchers leav
     the connection's scheme, which Envoy writes where the header is missing. This comes after the \
     mutation above.";
 
+/// Why the jitter is for these proxies only.
+pub(super) const WHY_JITTER: &str = "Istio 1.31 and newer: an older Envoy would refuse the \
+    listeners.";
+
 /// The counter as an extension configuration.
 pub(super) fn extension(policy: &Policy, source: &ModuleLocation, scope: Scope) -> Patch {
     const COUNTER: &str = "The same for proxies whose Envoy restores the scheme itself. Under a \

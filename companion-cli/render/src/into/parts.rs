@@ -67,6 +67,7 @@ fn can_be_merged(policy: &Policy) -> Result<(), PolicyProblem> {
         ("forwarded_for", policy.file.forwarded_for.is_some()),
         ("websockets", policy.file.websockets.is_some()),
         ("count.by", policy.by_envoy),
+        ("drain.drain_timeout_jitter", policy.file.drain.drain_timeout_jitter.is_some()),
     ];
     let Some((part, _)) = parts.iter().find(|(_, is_there)| *is_there) else { return Ok(()) };
     let message = "changes connection managers or routes themselves, which `--into` leaves alone: \
