@@ -101,10 +101,10 @@ pub(super) fn pod_with_grace(policy: &Policy) -> Map {
 /// The grace period of a pod in Kubernetes, unless it says another.
 const USUAL_GRACE: TimeSpan = TimeSpan::seconds(30);
 
-/// The grace period beside the annotations, where no hook needs one: empty, unless it is longer
+/// The grace period beside the annotations, where no hook has one: empty, unless it is longer
 /// than usual.
 pub(super) fn grace_without_hook(policy: &Policy) -> Map {
-    if policy.gate_port.is_some() && policy.starts == Starts::Hook {
+    if policy.gate_port.is_some() && has_hook(policy) {
         return Map::new();
     }
     longer_grace(policy)

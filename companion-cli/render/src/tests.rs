@@ -13,7 +13,6 @@ use laststream_policy::{Overrides, Policy, PolicyError, PolicyProblem, Resolve};
 
 mod damaged;
 mod rows;
-mod sensible;
 
 pub(super) const DIGEST: &str =
     "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -108,35 +107,6 @@ fn every_file_of_render_all_is_in_its_list() {
     }
     let unseen: Vec<_> = FILES_OF_ALL.iter().filter(|name| !known.contains(**name)).collect();
     assert_eq!(unseen, [&"image-volume.yaml"; 0], "of no policy");
-}
-
-#[test]
-fn names_are_unique_and_discovered_filters_are_configured() {
-    for policy in policies() {
-        let patches = patches(&policy);
-        let name = |value: &Value| value["name"].as_str().expect("a name").to_owned();
-        let mut configured: Vec<String> = patches["EXTENSION_CONFIG"].iter().map(name).collect();
-        let gates = patches.get("LISTENER").into_iter().flatten();
-        let in_gates = gates.clone().flat_map(|listener| {
-            listener
-                .pointer("/filter_chains/0/filters/0/typed_config/http_filters")
-                .and_then(Value::as_array)
-                .expect("filters")
-        });
-        let mut discovered: Vec<String> = patches["HTTP_FILTER"]
-            .iter()
-            .chain(in_gates)
-            .filter(|filter| filter.get("config_discovery").is_some())
-            .map(name)
-            .collect();
-        configured.sort();
-        discovered.sort();
-        assert_eq!(configured, discovered, "{policy}");
-        configured.dedup();
-        assert_eq!(configured.len(), discovered.len(), "{policy}");
-        assert!(configured.iter().all(|name| name.contains(".shop.")), "{configured:?}");
-        assert_eq!(gates.count(), usize::from(!policy.contains("enabled: false")), "{policy}");
-    }
 }
 
 #[test]

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::support::described;
 
-const POLICIES: usize = 220;
+const POLICIES: usize = 280;
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-const PLACEMENTS: [&str; 11] = [
+const PLACEMENTS: [&str; 14] = [
     "{sidecar: {selector: {app: shop}}}",
     "{gateway: {selector: {app: edge}}}",
     "{gateway: {}}",
@@ -24,10 +24,13 @@ const PLACEMENTS: [&str; 11] = [
     "{waypoint: {class: istio-waypoint}}",
     "{envoy_gateway: {gateway: edge, listeners: [http]}}",
     "{envoy: {}}",
+    "{gateway_api: {gateway: edge, autoscaler: {maxReplicas: 3}}}",
+    "{sidecar: {directions: [inbound], selector: {app: shop}}}",
+    "{sidecar: {directions: [outbound], selector: {app: shop}}}",
 ];
 
 /// Values of fields, each with its path; some fit a few placements only, some none.
-const FIELDS: [(&str, &str); 66] = [
+const FIELDS: [(&str, &str); 71] = [
     ("/drain/agent", "90s"),
     ("/drain/longest_request", "1h"),
     ("/end", "{websocket: exempt, grpc: exempt}"),
@@ -53,6 +56,7 @@ const FIELDS: [(&str, &str); 66] = [
     ("/count", "{by: envoy}"),
     ("/count", "{by: envoy, tcp: [5432]}"),
     ("/count", "{exclude: {health_checks: true}}"),
+    ("/count", "{exclude: {headers: [{name: x, prefix: \"12:30 # }{é\"}]}}"),
     ("/count", "{exclude: {health_check: true}}"),
     ("/count", "{exclude: {paths: [/healthz]}}"),
     ("/count", "{long_lived: {upgrades: true, grpc: true}}"),
@@ -93,6 +97,10 @@ const FIELDS: [(&str, &str); 66] = [
     ("/end", "{waiting: exempt, retry_after: {from: 10m, to: 90s}}"),
     ("/websockets", "{module: \"oci://h/frames:1\", routes: [{name: chat}]}"),
     ("/streams", "{show: path}"),
+    ("/retries", "{host: shop, attempts: 2, per_try_timeout: 1s}"),
+    ("/drain/grace_from", "TERMINATION_GRACE_PERIOD_SECONDS"),
+    ("/drain/drain_timeout_jitter", "50"),
+    ("/gate/secret", "{sds: /etc/laststream/secret.yaml}"),
     ("/job", "{container: work, command: [/start], program_image: \"h/hook:1\"}"),
 ];
 
