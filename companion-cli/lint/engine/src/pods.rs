@@ -21,6 +21,8 @@ const GATEWAY_CHART: &str = "_internal_defaults_do_not_set additionalContainers 
     profile rbac readinessProbe replicaCount resources revision runAsRoot securityContext service \
     serviceAccount strategy terminationGracePeriodSeconds tolerations topologySpreadConstraints \
     unprivilegedPort volumeMounts volumes";
+/// The label, formerly an annotation, that asks for a sidecar or forbids one.
+const INJECT: &str = "sidecar.istio.io/inject";
 /// The kind of an overlay.
 const OVERLAY: &str = "ConfigMap";
 
@@ -143,12 +145,17 @@ impl<'g> Pod<'g> {
     /// Whether the pod has a proxy: Istio injects one unless the pod forbids it or uses the network
     /// of its node, or the pod has a proxy container with its own image.
     pub fn has_proxy(self) -> bool {
-        const INJECT: &str = "sidecar.istio.io/inject";
         let annotation = || self.annotation(INJECT).and_then(Node::text);
         let is_forbidden = self.label(INJECT).or_else(annotation) == Some("false");
         let is_of_node = self.spec.get("hostNetwork").is_some_and(Node::is_true);
         let mut images = self.proxies().filter_map(|proxy| proxy.text_of("image"));
         self.is_overlay() || !(is_forbidden || is_of_node) || images.any(|image| image != "auto")
+    }
+
+    /// Whether the pod itself says that it has Istio's proxy.
+    pub fn has_sign_of_proxy(self) -> bool {
+        let is_asked_for = self.label(INJECT) == Some("true");
+        self.has_proxy() && (is_asked_for || self.is_gateway() || self.proxies().next().is_some())
     }
 
     /// Whether the pod is a gateway, by its injection template or labels; an overlay always is. A

@@ -16,7 +16,7 @@ use manifest_lint::finding::{Checks, Findings};
 use manifest_lint::inputs::Inputs;
 use manifest_lint::node::Node;
 use manifest_lint::objects::{Object, object_of};
-use manifest_lint::pods::{Pod, pod_around, pods};
+use manifest_lint::pods::{DEFAULT_GRACE, Pod, pod_around, pods};
 use manifest_lint::reach::{ProxySelector, Selected};
 use manifest_lint::split_pods::SplitPods;
 use requests::request_beyond_grace;
@@ -119,24 +119,30 @@ pub(super) fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Finding
     }
 }
 
-/// Times in the annotation of a pod that are numbers alone. The API server does not read them.
+/// Times in the annotation of a pod, or in the mesh's settings, that are numbers alone. The API
+/// server does not read them.
 fn without_unit<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let times = [DURATION, "drainDuration"].into_iter().flat_map(|name| inputs.keyed(name));
-    for node in times.filter(is_number_of_annotation) {
+    for node in times.filter(is_number_of_istio) {
         let text = node.text().unwrap_or_default();
         findings.at(node, format!("`{text}` has no unit: write `{text}s`"));
     }
 }
 
-fn is_number_of_annotation(node: &Node<'_>) -> bool {
+fn is_number_of_istio(node: &Node<'_>) -> bool {
     let annotation = node.carrier().and_then(Node::key_text);
-    annotation == Some("proxy.istio.io/config") && node.number().is_some()
+    let is_read = annotation == Some("proxy.istio.io/config") || is_of_mesh(*node);
+    is_read && node.number().is_some()
+}
+
+fn is_of_mesh(node: Node<'_>) -> bool {
+    node.upwards().any(|node| node.key_text() == Some("defaultConfig"))
 }
 
 fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let parts = SplitPods::of(inputs);
     for node in settings(inputs, &[MINIMUM, DURATION]) {
-        let Some(time) = node.millis().filter(|_| !is_number_of_annotation(&node)) else {
+        let Some(time) = node.millis().filter(|_| !is_number_of_istio(&node)) else {
             continue;
         };
         let least = time.saturating_add(KUBELET.millis());
@@ -148,6 +154,13 @@ fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(place, message);
         }
     }
+    for pod in pods(inputs).filter(|pod| pod.has_sign_of_proxy()) {
+        if let Some(grace) = pod.grace().filter(|grace| grace.number() == Some(0)) {
+            let name = pod.object.name();
+            findings
+                .at(grace, format!("0 s of grace leave the agent of `{name}` no time to drain"));
+        }
+    }
 }
 
 /// A pod whose agent gets a setting: its name as text for a message, its grace period in seconds,
@@ -156,7 +169,7 @@ type Concerned<'g> = (String, u64, Node<'g>);
 
 fn concerned<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, node: Node<'g>) -> Vec<Concerned<'g>> {
     let holder = node.outermost();
-    let is_of_mesh = node.upwards().any(|node| node.key_text() == Some("defaultConfig"));
+    let is_of_mesh = is_of_mesh(node);
     let all: Vec<Pod<'g>> = match (pod_around(node), object_of(holder)) {
         (Some(pod), _) => vec![pod],
         (None, _) if is_of_mesh => pods(inputs).collect(),
@@ -166,6 +179,9 @@ fn concerned<'g>(inputs: &'g Inputs, parts: &SplitPods<'g>, node: Node<'g>) -> V
             pods(inputs).filter(|pod| selected.may_select(&Selected::of(*pod))).collect()
         }
         (None, Some(object)) if object.kind == "Service" => return grace_of_knative(object, node),
+        (None, Some(object)) if object.group() == "gateway.networking.k8s.io" => {
+            return grace_of_gateway(inputs, object, node);
+        }
         (None, Some(object)) => parts.of_object(object).collect(),
         (None, None) => return grace_in_values(node),
     };
@@ -183,6 +199,18 @@ const CHARTS: [&str; 3] = ["HelmRelease", "Application", "ApplicationSet"];
 fn grace_of_knative<'g>(service: Object<'g>, node: Node<'g>) -> Vec<Concerned<'g>> {
     let seconds = service.node.fields("spec.template.spec.timeoutSeconds").and_then(Node::number);
     seconds.map(|seconds| (format!("`{}`", service.name()), seconds, node)).into_iter().collect()
+}
+
+/// The grace period of the pods that Istio makes for a Gateway; none if an overlay may have one.
+fn grace_of_gateway<'g>(
+    inputs: &'g Inputs,
+    gateway: Object<'g>,
+    node: Node<'g>,
+) -> Vec<Concerned<'g>> {
+    let may_be_overlaid =
+        gateway.parameters_ref().is_some() || pods(inputs).any(|pod| pod.is_overlay());
+    let usual = (!may_be_overlaid).then_some(DEFAULT_GRACE);
+    usual.map(|grace| (format!("`{}`", gateway.name()), grace, node)).into_iter().collect()
 }
 
 /// The grace period that the values of a chart give its pod.
