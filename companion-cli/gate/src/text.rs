@@ -158,7 +158,7 @@ const COLUMNS: [Column<Stream>; 13] = [
     ("STATUS", |stream| stream.status.map(|status| status.to_string()).unwrap_or_default()),
     ("BYTES", |stream| stream.bytes.to_string()),
     ("LIVES", |stream| if stream.long_lived { "long".into() } else { String::new() }),
-    ("KIND", |stream| stream.kind.clone().unwrap_or_default()),
+    ("KIND", kind),
     ("ENDING", |stream| if stream.ending { "yes".into() } else { String::new() }),
     ("PROTOCOL", |stream| stream.protocol.clone().unwrap_or_default()),
     ("PEER", |stream| stream.peer.clone().unwrap_or_default()),
@@ -167,6 +167,15 @@ const COLUMNS: [Column<Stream>; 13] = [
     ("CLUSTER", |stream| stream.cluster.clone().unwrap_or_default()),
     ("REQUEST", |stream| stream.request.clone().unwrap_or_default()),
 ];
+
+/// The kind, which counters keep only for a policy with `end`. Without it the status shows one.
+fn kind(stream: &Stream) -> String {
+    match (&stream.kind, stream.status) {
+        (Some(kind), _) => kind.clone(),
+        (None, Some(101)) => "upgrade".into(),
+        (None, _) => String::new(),
+    }
+}
 
 /// A table of streams, with the caller's columns before theirs.
 pub fn stream_columns<T>(first: Vec<Column<T>>, items: &[T], stream: fn(&T) -> &Stream) -> String {
@@ -265,7 +274,7 @@ mod tests {
                 ),
                 stream(
                     r#"{"scope": "inbound", "age_ms": 9, "long_lived": true, "bytes": 18233,
-                        "status": 200}"#,
+                        "status": 101}"#,
                 ),
             ],
             clusters: Vec::new(),
@@ -273,9 +282,9 @@ mod tests {
         assert_eq!(
             streams(&all),
             "draining: 3 streams hold the drain\n\
-             AGE     SCOPE    STATUS  BYTES  LIVES  REQUEST\n\
-             61.2 s  gateway  -       0      -      GET /a\\u{1b}[2J\\n/b\n\
-             0.0 s   inbound  200     18233  long   -\n\
+             AGE     SCOPE    STATUS  BYTES  LIVES  KIND     REQUEST\n\
+             61.2 s  gateway  -       0      -      -        GET /a\\u{1b}[2J\\n/b\n\
+             0.0 s   inbound  101     18233  long   upgrade  -\n\
              There may be more: not all are listed, or not all counters have answered.\n"
         );
         assert_eq!(held("draining", 0), "draining: no stream holds the drain");
