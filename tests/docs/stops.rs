@@ -40,8 +40,8 @@ const ROWS: [[&str; 3]; 9] = [
     [
         "Envoy Gateway",
         "answered; {A1: Envoy Gateway, drainTimeout: 8s}: only what outlasts `drainTimeout`, 8 s \
-         there, for which one idle connection holds the pod. Of short requests with pauses 1 is \
-         cut and 14 are refused ([G2](tests/mesh/README.md#results), without a kubelet). A \
+         there, for which one idle connection holds the pod. Of 17 short requests with pauses \
+         1 is cut and 14 are refused ([G2](tests/mesh/README.md#results), without a kubelet). A \
          rolling restart loses none (G3)",
         "answered; 13.4 s. None is cut or refused (G2, G3)",
     ],
