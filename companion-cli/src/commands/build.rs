@@ -42,7 +42,8 @@ pub(crate) struct Build {
     /// fails.
     #[arg(long)]
     no_install: bool,
-    /// The format of the result.
+    /// The format of the result. `json` prints one object: `path`, `size`, `sha256`, `version`,
+    /// `compiler` and `wasm_opt`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }

@@ -51,7 +51,9 @@ pub(crate) struct Demo {
     /// The version of Envoy to run.
     #[arg(long, value_name = "VERSION", default_value_t = NEWEST)]
     envoy_version: Version,
-    /// The format of the result.
+    /// The format of the result. `json` prints one object: `envoy`, `times`, `lanes`, each with its
+    /// `request` and `websocket` (`result`, `at` in seconds, `lost`), `ended_by`, `why` and
+    /// `events`, `forwarded_proto` and `surprises`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }

@@ -28,7 +28,9 @@ pub(crate) struct Inspect {
     /// An image in a registry, or a module file; `-` for standard input.
     #[arg(value_name = "REF|FILE")]
     subject: PathBuf,
-    /// The format of the result.
+    /// The format of the result. `json` prints one object: `image` (`digest`, `media_type`),
+    /// `module` (`size`, `sha256`, `kind`, `version`, `configuration`), `because`, and `checksums`
+    /// (`of`, `sha256`, `belongs`).
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]

@@ -71,7 +71,8 @@ pub(crate) struct Run {
     /// folder, which is removed if no stream was cut.
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
-    /// The format of the addresses that are printed when Envoy is ready.
+    /// The format of the addresses that are printed when Envoy is ready. `json` prints one object:
+    /// `listener`, `gate`, `admin`, `upstream`, `log` and `pid`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
     /// Additional arguments for Envoy.

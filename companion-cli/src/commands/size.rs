@@ -47,7 +47,8 @@ pub(crate) struct Size {
     /// How long the gate waits, after the drain has begun, before it tells Envoy to drain.
     #[arg(long, value_name = "TIME", default_value = "0s")]
     delay: TimeSpan,
-    /// The format of the result.
+    /// The format of the result. `json` prints one object: `source`, `requests`, `warnings`,
+    /// `longest_request_ms`, `deadline_ms`, `grace_period_ms` and `drain_duration_ms`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }

@@ -14,7 +14,8 @@ use crate::commands::{Ended, Exit, Output, Printer};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  laststream version\n  laststream version -o json")]
 pub(crate) struct Version {
-    /// The format of the result.
+    /// The format of the result. `json` prints one object: `version`, `configuration`, and `module`
+    /// and `frames` with their `version`, `size`, `sha256` and `digest`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }

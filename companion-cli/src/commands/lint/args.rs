@@ -47,7 +47,10 @@ pub(crate) struct Lint {
     #[arg(long, value_name = "PROGRAM=FROM:TO", value_delimiter = ',',
         conflicts_with_all = ["change", "list", "explain"])]
     upgrade: Vec<Step>,
-    /// The format of the findings.
+    /// The format of the findings. `json` prints one object: `files` and `objects_read`, or
+    /// `objects`; `errors`, `warnings`, `infos`; `findings`, each with `code`, `severity`, `title`,
+    /// `path`, `message`, `fix`, and its place: `file`, `line` and `column`, or `object`; `stops`
+    /// as in docs/assess.md; and with `--change` in a cluster `cut_now`.
     #[arg(short, long, value_enum, default_value_t)]
     pub(super) output: Format,
     /// The lowest severity that makes the exit code 1.

@@ -39,7 +39,8 @@ pub(crate) struct DeletionCost {
     /// Writes nothing; prints what it would write.
     #[arg(long)]
     dry_run: bool,
-    /// The format of the result. `json` prints one object in each line, for each change.
+    /// The format of the result. `json` prints one object in each line, for each change:
+    /// `namespace`, `pod`, `written`, and `streams`, `from` and `to`, or `removed`.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
