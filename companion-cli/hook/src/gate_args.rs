@@ -54,11 +54,13 @@ impl GateArgs {
 }
 
 pub fn error_text(gate: &GateClient, error: &GateError) -> String {
-    let outcome = match error {
-        GateError::Forbidden(_) | GateError::Rejected(_) => "answers, but",
-        _ => "cannot be asked:",
-    };
+    let outcome = if is_refusal(error) { "answers, but" } else { "cannot be asked:" };
     format!("the gate at {} {outcome} {error}", gate.address())
+}
+
+/// Whether the gate has answered, with a refusal.
+pub fn is_refusal(error: &GateError) -> bool {
+    matches!(error, GateError::Forbidden(_) | GateError::Rejected(_))
 }
 
 /// The error that ends a command.

@@ -4,7 +4,7 @@ use clap::Args;
 use laststream_base::time_span::TimeSpan;
 use laststream_gate::{self as gate, GateAnswer, GateClient, Outcome, WaitAnswer, WaitEnd, text};
 
-use crate::gate_args::{GateArgs, error_text, failed, way_out};
+use crate::gate_args::{GateArgs, error_text, failed, is_refusal, way_out};
 use crate::{Ended, Exit, Failure, Output, Printer};
 
 /// The stop hook of an Envoy: begins the drain and waits until the gate is open. It needs no shell.
@@ -122,7 +122,9 @@ fn hold(
             Ok(answer)
         }
         WaitEnd::Late(Err(error)) if printed == error_text(gate, &error) => {
-            Err(format!("no answer within {}{}", time.timeout, way_out(&error)).into())
+            let end =
+                if is_refusal(&error) { "the gate refuses after" } else { "no answer within" };
+            Err(format!("{end} {}{}", time.timeout, way_out(&error)).into())
         }
         WaitEnd::Late(Err(error)) => Err(failed(gate, &error).into()),
     }

@@ -41,6 +41,12 @@ fn rows() -> Vec<Row> {
         (answer(503, CLOSED), "prestop --timeout 400ms --gate GATE", 1, "not open after 400ms"),
         (answer(503, ""), ONCE, 2, "its VM is not there"),
         (answer(403, r#"{"reason": "why"}"#), ONCE, 2, "it refuses: why"),
+        (
+            answer(403, r#"{"reason": "why"}"#),
+            "prestop --timeout 3s --gate GATE",
+            2,
+            "the gate refuses after 3s",
+        ),
         (answer(200, "<html>"), ONCE, 2, "is this a gate?"),
         (Err(Fault::Bytes(CHUNKED)), ONCE, 0, "drained: all"),
         (Err(Fault::Bytes(WITHOUT_LENGTH)), ONCE, 0, "forced: an operator"),
