@@ -99,8 +99,9 @@ fn hold(
     begin: bool,
     printer: &Printer,
 ) -> Result<GateAnswer<Outcome>, Failure> {
-    let mut printed = String::new();
+    let (mut printed, mut refused) = (String::new(), false);
     let mut print_if_new = |answer: &WaitAnswer| {
+        refused = answer.as_ref().is_err_and(is_refusal);
         // Without the numbers that change all the time.
         let now = match answer {
             Ok(answer) => text::held(&answer.body.state, answer.body.holding.unwrap_or_default()),
@@ -121,10 +122,12 @@ fn hold(
             }
             Ok(answer)
         }
+        // Also if the time-out has cut the last question off.
+        WaitEnd::Late(Err(_)) if refused => {
+            Err(format!("the gate still refuses after {}", time.timeout).into())
+        }
         WaitEnd::Late(Err(error)) if printed == error_text(gate, &error) => {
-            let end =
-                if is_refusal(&error) { "the gate refuses after" } else { "no answer within" };
-            Err(format!("{end} {}{}", time.timeout, way_out(&error)).into())
+            Err(format!("no answer within {}{}", time.timeout, way_out(&error)).into())
         }
         WaitEnd::Late(Err(error)) => Err(failed(gate, &error).into()),
     }

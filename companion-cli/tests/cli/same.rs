@@ -45,7 +45,7 @@ fn rows() -> Vec<Row> {
             answer(403, r#"{"reason": "why"}"#),
             "prestop --timeout 3s --gate GATE",
             2,
-            "the gate refuses after 3s",
+            "the gate still refuses after 3s",
         ),
         (answer(200, "<html>"), ONCE, 2, "is this a gate?"),
         (Err(Fault::Bytes(CHUNKED)), ONCE, 0, "drained: all"),
