@@ -25,23 +25,33 @@ pub(super) fn rows(inputs: &Inputs) -> Vec<Row> {
         Row { workload, grace: None, ..row }
     };
     let files =
-        files.filter(|root| Object::new(*root).is_none() && !is_made(*root) && !is_of_udp(*root));
+        files.filter(|root| Object::new(*root).is_none() && !is_made(*root) && has_streams(*root));
     files.map(row_of).collect()
 }
 
-/// Whether all listeners are for datagrams, which have neither requests nor connections.
-fn is_of_udp(root: Node<'_>) -> bool {
+/// Whether there is a listener, written or discovered, that is not for datagrams: these have
+/// neither requests nor connections.
+fn has_streams(root: Node<'_>) -> bool {
     let mut listeners = root.list("static_resources.listeners").peekable();
     let is_udp = |listener: Node<'_>| {
         listener.text_of("address.socket_address.protocol") == Some("UDP")
             && listener.fields("udp_listener_config.quic_options").is_none()
     };
-    listeners.peek().is_some() && listeners.all(is_udp)
+    let has_listeners =
+        root.fields("static_resources.listeners").is_some() || discovers_listeners(root);
+    has_listeners && (listeners.peek().is_none() || listeners.any(|listener| !is_udp(listener)))
 }
+
+/// The files by which an Envoy trusts its control plane.
+const SECRETS: &str = "static_resources.clusters[].transport_socket.typed_config.\
+    common_tls_context.validation_context_sds_secret_config.sds_config.path_config_source.path";
 
 /// Whether Istio's agent or Envoy Gateway has made the bootstrap, and ends its Envoy.
 fn is_made(root: Node<'_>) -> bool {
     let is_of_istio = root.text_of("node.id").is_some_and(|id| id.contains('~'));
     let mut names = root.all("static_resources.listeners[].name").filter_map(Node::text);
-    is_of_istio || names.any(|name| name.starts_with("envoy-gateway"))
+    let mut secrets = root.all(SECRETS).filter_map(Node::text);
+    is_of_istio
+        || names.any(|name| name.starts_with("envoy-gateway"))
+        || secrets.any(|path| path.starts_with("/sds/xds-"))
 }

@@ -7,7 +7,7 @@ use laststream_assess::{Gate, Hook, Kind, Manager, Proxy, Row, Workload};
 use super::mesh::{Mesh, selecting};
 use super::settings::Settings;
 use super::workloads::row;
-use super::{folder, hooks};
+use super::{folder, hooks, nearest};
 use crate::modules::gates;
 use laststream_base::istio::WAYPOINTS;
 use laststream_base::time_span::milliseconds;
@@ -74,8 +74,8 @@ fn kind_of(inputs: &Inputs, gateway: Object<'_>) -> Option<Kind> {
         return Some(Kind::EnvoyGateway);
     }
     let class = gateway.gateway_class();
-    let controller = named(inputs, "GatewayClass", class)
-        .find_map(|class| class.node.text_of("spec.controllerName"));
+    let controller =
+        class_of(inputs, gateway).and_then(|class| class.node.text_of("spec.controllerName"));
     let of = |table: &[(&str, Kind)], name: &str| {
         table.iter().find(|(own, _)| *own == name).map(|(_, kind)| *kind)
     };
@@ -85,11 +85,16 @@ fn kind_of(inputs: &Inputs, gateway: Object<'_>) -> Option<Kind> {
     }
 }
 
-/// Whether Istio makes the Deployment of the Gateway: one with a host name as its address uses that
-/// of another.
+fn class_of<'g>(inputs: &'g Inputs, gateway: Object<'g>) -> Option<Object<'g>> {
+    nearest(gateway.node, named(inputs, "GatewayClass", gateway.gateway_class()))
+}
+
+/// Whether Istio makes the Deployment of the Gateway: one whose address is not a single IP address
+/// uses that of another.
 fn is_managed(gateway: Object<'_>) -> bool {
-    let mut addresses = gateway.node.list("spec.addresses");
-    addresses.all(|address| address.text_of("type") != Some("Hostname"))
+    let addresses: Vec<Node<'_>> = gateway.node.list("spec.addresses").collect();
+    let is_ip = |address: &Node<'_>| matches!(address.text_of("type"), None | Some("IPAddress"));
+    addresses.len() < 2 && addresses.iter().all(is_ip)
 }
 
 fn of_istio<'g>(mesh: &Mesh<'g>, gateway: Object<'g>, kind: Kind, overlays: &[Pod<'g>]) -> Proxy {
@@ -101,7 +106,7 @@ fn of_istio<'g>(mesh: &Mesh<'g>, gateway: Object<'g>, kind: Kind, overlays: &[Po
     };
     let mut parts: Vec<Pod<'g>> = overlays.iter().filter(overlay).copied().collect();
     parts.sort_by_key(|pod| pod.class().is_some()); // its own overlay before that of its class
-    let mut settings = Settings::of_pod(mesh, &parts, PROXIES[0]);
+    let mut settings = Settings::of_pod(mesh, gateway.node, &parts, PROXIES[0]);
     let annotations = gateway.node.fields("spec.infrastructure.annotations");
     let annotations = annotations.or_else(|| gateway.node.fields("metadata.annotations"));
     let config = annotations.and_then(|map| map.get("proxy.istio.io/config")?.embedded());
@@ -120,20 +125,21 @@ fn of_istio<'g>(mesh: &Mesh<'g>, gateway: Object<'g>, kind: Kind, overlays: &[Po
 /// The EnvoyProxy of a Gateway, or that of its class.
 fn envoy_proxy<'g>(inputs: &'g Inputs, gateway: Object<'g>) -> Option<Object<'g>> {
     if let Some(name) = gateway.parameters("EnvoyProxy") {
-        return beside(gateway, "EnvoyProxy", name).next();
+        return nearest(gateway.node, beside(gateway, "EnvoyProxy", name));
     }
-    let class = named(inputs, "GatewayClass", gateway.gateway_class()).next()?;
+    let class = class_of(inputs, gateway)?;
     let reference = class.node.fields("spec.parametersRef")?;
-    named(inputs, "EnvoyProxy", reference.text_of("name")?).next()
+    nearest(class.node, named(inputs, "EnvoyProxy", reference.text_of("name")?))
 }
 
 /// Whether Envoy Gateway runs the Envoy as a process beside itself, without a pod: by its own
-/// settings in the same folder, or by the EnvoyProxy.
+/// settings in the same folder or above, or by the EnvoyProxy.
 fn is_on_host(inputs: &Inputs, gateway: Object<'_>) -> bool {
-    let is_beside = |settings: &Object<'_>| {
-        folder(gateway.node).is_some_and(|own| folder(settings.node) == Some(own))
+    let is_above = |settings: &Object<'_>| {
+        let folders = folder(gateway.node).zip(folder(settings.node));
+        folders.is_some_and(|(own, other)| own.starts_with(other))
     };
-    let mut settings = of_kind(inputs, "EnvoyGateway").filter(is_beside);
+    let mut settings = of_kind(inputs, "EnvoyGateway").filter(is_above);
     let infrastructure = "provider.custom.infrastructure.type";
     settings.any(|settings| settings.node.text_of(infrastructure) == Some("Host"))
         || envoy_proxy(inputs, gateway)

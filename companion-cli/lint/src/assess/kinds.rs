@@ -111,7 +111,7 @@ fn is_injected(mesh: &Mesh<'_>, parts: &[Pod<'_>]) -> Option<bool> {
             || annotations(*pod).any(|name| SIGNS.iter().any(|sign| name.starts_with(sign)))
     });
     let by_revision = label(REVISION).is_some();
-    let by_namespace = mesh.namespace(first.namespace()).is_injected;
+    let by_namespace = mesh.namespace(*first).is_injected;
     (has_sign || by_revision || by_namespace).then_some(true)
 }
 
@@ -169,7 +169,6 @@ fn is_ambient(mesh: &Mesh<'_>, parts: &[Pod<'_>]) -> bool {
     let mode = parts.iter().find_map(|pod| pod.label(DATA_PLANE));
     let is_redirected =
         parts.iter().any(|pod| pod.annotation(REDIRECTION).and_then(Node::text) == Some("enabled"));
-    let namespace = parts.first().and_then(|pod| pod.namespace());
-    is_redirected
-        || mode.map_or_else(|| mesh.namespace(namespace).is_ambient, |mode| mode == "ambient")
+    let namespace = parts.first().map(|pod| mesh.namespace(*pod)).unwrap_or_default();
+    is_redirected || mode.map_or(namespace.is_ambient, |mode| mode == "ambient")
 }

@@ -2,6 +2,7 @@
 //! `laststream_assess` computes with them.
 
 mod envoys;
+mod facts;
 mod gateways;
 mod hooks;
 mod kinds;
@@ -14,6 +15,7 @@ mod workloads;
 
 pub use laststream_assess::Assessment;
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use laststream_assess::Row;
@@ -21,6 +23,7 @@ use laststream_assess::Row;
 use manifest_lint::assume::Assume;
 use manifest_lint::inputs::Inputs;
 use manifest_lint::node::Node;
+use manifest_lint::objects::Object;
 use manifest_lint::sources::{SourceError, SourceFile};
 use mesh::Mesh;
 
@@ -40,6 +43,21 @@ pub(crate) fn assessed(inputs: &Inputs) -> Assessment {
     rows.extend(envoys::rows(inputs));
     dedup(&mut rows);
     Assessment::of(rows, without_proxy)
+}
+
+/// How much of the paths of their files two nodes share. One repository has the files of several
+/// clusters, so what is nearer belongs to a workload rather than what is farther away.
+fn nearness(one: Node<'_>, two: Node<'_>) -> usize {
+    let [one, two] = [one, two].map(|node| {
+        let source = node.texts.source(node.tree);
+        source.into_iter().flat_map(|source| Path::new(&source.name).components())
+    });
+    one.zip(two).take_while(|(one, two)| one == two).count()
+}
+
+/// The first of the objects that are nearest to a place.
+fn nearest<'g>(place: Node<'_>, objects: impl Iterator<Item = Object<'g>>) -> Option<Object<'g>> {
+    objects.min_by_key(|object| Reverse(nearness(place, object.node)))
 }
 
 /// The folder of the file that holds a node.

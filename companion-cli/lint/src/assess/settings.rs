@@ -5,17 +5,17 @@ use laststream_assess::{Agent, Gate, Hook, Job, Kind, Proxy};
 use laststream_base::time_span::{is_time, milliseconds};
 use serde_json::Value;
 
+use super::facts::{DRAIN, EXIT_ON_ZERO, MINIMUM, metadata, value};
 use super::hooks;
-use super::mesh::Mesh;
+use super::mesh::{Defaults, Mesh};
 use manifest_lint::node::Node;
 use manifest_lint::pods::{DEFAULT_GRACE, Pod};
 use manifest_lint::reach::{ProxySelector, Selected};
 
-const DRAIN: &str = "terminationDrainDuration";
-const EXIT_ON_ZERO: &str = "EXIT_ON_ZERO_ACTIVE_CONNECTIONS";
-const MINIMUM: &str = "MINIMUM_DRAIN_DURATION";
-/// The agent's default of that, in milliseconds.
+/// The agent's default of `MINIMUM`, in milliseconds.
 const USUAL_MINIMUM: u64 = 5_000;
+/// The variable by which older agents drain longer.
+const OLDER_DRAIN: &str = "TERMINATION_DRAIN_DURATION_SECONDS";
 /// The variable in which Istio's webhook gives a proxy its settings.
 const PROXY_CONFIG: &str = "PROXY_CONFIG";
 
@@ -32,11 +32,12 @@ pub(super) struct Settings<'g> {
     pub(super) is_whole: bool,
     pub(super) gate: Option<Gate>,
     pub(super) job: Job,
+    pub(super) defaults: Defaults<'g>,
 }
 
 impl<'g> Settings<'g> {
     /// The settings in the parts of a pod, patches first.
-    pub(super) fn of_pod(mesh: &Mesh<'g>, parts: &[Pod<'g>], name: &str) -> Self {
+    pub(super) fn of_pod(mesh: &Mesh<'g>, place: Node<'g>, parts: &[Pod<'g>], name: &str) -> Self {
         let names = &[name];
         let proxies: Vec<Node<'g>> =
             parts.iter().flat_map(|part| part.proxies_named(names)).collect();
@@ -55,6 +56,7 @@ impl<'g> Settings<'g> {
             is_whole: parts.iter().any(|part| part.is_whole() || part.is_overlay()),
             gate: parts.iter().find_map(|part| mesh.gate(*part)),
             job: Job::No,
+            defaults: mesh.defaults(place),
         }
     }
 
@@ -81,20 +83,20 @@ impl<'g> Settings<'g> {
                 None => self.is_whole.then_some(DEFAULT_GRACE),
             },
             hook: hook.map_or(Hook::None, hooks::time_of),
-            agent: if is_drained { drained } else { self.agent(mesh) },
+            agent: if is_drained { drained } else { self.agent() },
             gate,
             job: self.job,
             ..Proxy::of(kind)
         }
     }
 
-    fn agent(&self, mesh: &Mesh<'g>) -> Agent {
-        let minimum = || match self.variable(MINIMUM, mesh) {
+    fn agent(&self) -> Agent {
+        let minimum = || match self.variable(MINIMUM) {
             Some(text) => milliseconds(text).unwrap_or(USUAL_MINIMUM),
             None => USUAL_MINIMUM,
         };
-        let is_on = self.variable(EXIT_ON_ZERO, mesh).is_some_and(|text| text == "true");
-        let mut configs = self.configs.iter().chain(&mesh.defaults);
+        let is_on = self.variable(EXIT_ON_ZERO).is_some_and(|text| text == "true");
+        let mut configs = self.configs.iter().chain(&self.defaults.configs);
         let exit_on_zero = is_on.then(minimum);
         let injected = self.injected();
         let setting = configs.find_map(|config| config.field(DRAIN));
@@ -103,10 +105,11 @@ impl<'g> Settings<'g> {
             let text = injected.as_ref()?.get(DRAIN)?.as_str()?.to_owned();
             Some(time(&text))
         };
-        match written.or_else(injected_drain) {
+        let older = self.variable(OLDER_DRAIN).map(|_| None);
+        match older.or(written).or_else(injected_drain) {
             Some(drain) => Agent { drain, is_assumed: false, exit_on_zero },
             None => {
-                let is_assumed = !mesh.is_known && injected.is_none();
+                let is_assumed = !self.defaults.is_known && injected.is_none();
                 Agent { is_assumed, exit_on_zero, ..Agent::default() }
             }
         }
@@ -119,20 +122,11 @@ impl<'g> Settings<'g> {
     }
 
     /// The value of a variable of the proxy.
-    fn variable(&self, name: &str, mesh: &Mesh<'g>) -> Option<&'g str> {
+    fn variable(&self, name: &str) -> Option<&'g str> {
         let of_container = self.variables.iter().find_map(|list| value(*list, name));
-        let configs = self.configs.iter().chain(&mesh.defaults);
-        of_container.or_else(|| {
-            let mut maps = configs.filter_map(|config| config.field("proxyMetadata"));
-            maps.find_map(|map| value(map, name))
-        })
+        let configs = self.configs.iter().chain(&self.defaults.configs).copied();
+        of_container.or_else(|| metadata(configs, name))
     }
-}
-
-/// A variable's value in a list of Kubernetes, or in a map.
-fn value<'g>(variables: Node<'g>, name: &str) -> Option<&'g str> {
-    let item = variables.items().find(|item| item.text_of("name") == Some(name));
-    item.map_or_else(|| variables.get(name), |item| item.get("value"))?.text()
 }
 
 /// A time as Istio reads it: with its unit.

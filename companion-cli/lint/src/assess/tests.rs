@@ -109,6 +109,11 @@ fn each_kind_of_proxy_is_told_by_its_manifest() {
             "Deployment b/a; chart gateway; 30 s; 30 s; for long streams only",
         ),
         (
+            with_env("{name: TERMINATION_DRAIN_DURATION_SECONDS, value: \"60\"}"),
+            None,
+            "Deployment b/a; chart gateway; 30 s; ≥ 0 s; it depends",
+        ),
+        (
             with_env("{name: PROXY_CONFIG, value: '{\"terminationDrainDuration\":\"8s\"}'}"),
             None,
             "Deployment b/a; chart gateway; 30 s; 8 s; yes",
@@ -131,6 +136,7 @@ fn each_kind_of_proxy_is_told_by_its_manifest() {
             "Gateway b/a; Envoy Gateway; 320 s; 20 s; yes",
         ),
         (gateway_api("nginx", ""), None, ""),
+        (gateway_api("istio", ", addresses: [{type: istio.io/Fake, value: a}]"), None, ""),
         (deployment(INJECTED, APP), None, "Deployment b/a; sidecar; 30 s; ≥ 5 s; it depends"),
         (
             deployment(INJECTED, APP),
@@ -231,6 +237,10 @@ fn a_bootstrap_of_an_agent_and_values_of_other_charts_have_no_row() {
         &format!("admin: {{}}\nstatic_resources: {{{datagrams}}}\n"),
         "admin: {}\nnode: {id: sidecar~10.0.0.1~a~b}\nstatic_resources: {listeners: []}\n",
         "admin: {}\nstatic_resources: {listeners: [{name: envoy-gateway-proxy-stats}]}\n",
+        "admin: {}\nstatic_resources: {clusters: [{name: a}]}\n",
+        "dynamic_resources: {}\nstatic_resources: {clusters: [{transport_socket: {typed_config: \
+            {common_tls_context: {validation_context_sds_secret_config: {sds_config: \
+            {path_config_source: {path: /sds/xds-trusted-ca.json}}}}}}}]}\n",
         "_internal_defaults_do_not_set: {image: ztunnel, terminationGracePeriodSeconds: 30}\n",
     ] {
         assert_eq!(shown(text, None), "", "{text}");
@@ -253,7 +263,7 @@ fn settings_of_a_host_and_of_older_versions_change_no_other_row() {
         let rows = assess(sources, Assume { istio, ..Assume::default() }).unwrap().rows;
         rows.iter().map(|row| cells(row)[1].clone()).collect::<Vec<_>>().join(", ")
     };
-    assert_eq!(proxies([("a/gateway.yaml", gateway), ("a/own.yaml", host)]), "");
+    assert_eq!(proxies([("a/b/gateway.yaml", gateway), ("a/own.yaml", host)]), "");
     assert_eq!(proxies([("a/gateway.yaml", gateway), ("b/own.yaml", host)]), "Envoy Gateway");
     let app = deployment(INJECTED, APP);
     let older = (
@@ -262,6 +272,14 @@ fn settings_of_a_host_and_of_older_versions_change_no_other_row() {
         {ENABLE_NATIVE_SIDECARS: \"false\"}}\n",
     );
     assert_eq!(proxies([("app.yaml", &app), older]), "native sidecar");
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: b, labels: {";
+    let injected = format!("{namespace}istio-injection: enabled}}}}\n");
+    let app = deployment("", APP);
+    assert_eq!(proxies([("a/app.yaml", &app), ("b/all.yaml", &injected)]), "native sidecar");
+    let patched = format!("{namespace}a: b}}}}\n---\n{injected}");
+    assert_eq!(proxies([("a/app.yaml", &app), ("b/all.yaml", &patched)]), "native sidecar");
+    let app = format!("{app}---\n{namespace}}}}}\n");
+    assert_eq!(proxies([("a/app.yaml", &app), ("b/all.yaml", &injected)]), "");
 }
 
 /// Of Envoy Gateway, with a grace period of the user's.
@@ -281,6 +299,36 @@ fn the_hook_of_the_shutdown_manager_has_the_drain_time() {
         (", --drain-timeout=20s", "Deployment b/a; Envoy Gateway; 90 s; 20 s; yes"),
     ] {
         assert_eq!(shown(&pod(words), None), expected, "{words}");
+    }
+}
+
+/// A folder has the files of several clusters, and of several objects of one name.
+#[test]
+fn what_is_nearest_holds() {
+    let gateway = deployment(GATEWAY, AUTO);
+    let mesh =
+        |time: &str| format!("meshConfig: {{defaultConfig: {{terminationDrainDuration: {time}}}}}");
+    let [ten, twenty] = ["10s", "20s"].map(mesh);
+    let crd = format!("apiVersion: a\nkind: CustomResourceDefinition\nspec: {{{ten}}}\n");
+    let patch =
+        deployment("annotations: {proxy.istio.io/config: 'terminationDrainDuration: 9s'}", "")
+            .replace("selector: {}", "paused: false");
+    let longest = |files: &[(&str, &str)]| {
+        let gateways = [("a/gateway.yaml", &*gateway), ("b/gateway.yaml", &*gateway)];
+        let files = gateways.iter().chain(files);
+        let sources = files.map(|(name, text)| SourceFile::new(*name, text.as_bytes().to_vec()));
+        let rows = assess(sources.collect(), Assume::default()).unwrap().rows;
+        rows.iter().map(|row| cells(row)[4].clone()).collect::<Vec<_>>().join(", ")
+    };
+    for (files, expected) in [
+        (&[("mesh.yaml", &*ten)][..], "10 s, 10 s"),
+        (&[("a/mesh.yaml", &*ten), ("b/mesh.yaml", &twenty)], "10 s, 20 s"),
+        (&[("c/mesh.yaml", &*ten), ("d/mesh.yaml", &twenty)], "5 s *, 5 s *"),
+        (&[("a/mesh.yaml", "meshConfig: {}\n"), ("b/mesh.yaml", &ten)], "5 s *, 10 s"),
+        (&[("crd.yaml", &*crd)], "5 s *, 5 s *"),
+        (&[("b/patch.yaml", &*patch)], "5 s *, 9 s"),
+    ] {
+        assert_eq!(longest(files), expected, "{files:?}");
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use laststream_assess::{Kind, Row, Workload};
 
+use super::facts::CHART_DEFAULTS;
 use super::folder;
 use super::mesh::{Mesh, selecting};
 use super::settings::Settings;
@@ -17,10 +18,8 @@ use manifest_lint::pods::is_gateway_chart_key;
 
 /// The chart's name.
 const CHART: &str = "gateway";
-/// Under this key Istio's charts have the defaults of their values.
-const DEFAULTS: &str = "_internal_defaults_do_not_set";
 /// Values that other charts do not have.
-const OWN: [&str; 4] = ["networkGateway", DEFAULTS, "unprivilegedPort", "runAsRoot"];
+const OWN: [&str; 4] = ["networkGateway", CHART_DEFAULTS, "unprivilegedPort", "runAsRoot"];
 
 /// The most files of values that are taken together.
 const MOST: usize = 8;
@@ -69,6 +68,7 @@ fn row_of<'g>(inputs: &'g Inputs, mesh: &Mesh<'g>, place: Node<'g>, values: &[No
         grace: get("terminationGracePeriodSeconds"),
         is_whole: true,
         gate,
+        defaults: mesh.defaults(place),
         ..Settings::default()
     };
     let row = row(inputs, place, settings.proxy(Kind::ChartGateway, mesh), None);
@@ -82,7 +82,7 @@ fn row_of<'g>(inputs: &'g Inputs, mesh: &Mesh<'g>, place: Node<'g>, values: &[No
 
 /// Whether a document may be a file of values of the chart: all of its keys are the chart's.
 fn may_be_of_chart(root: Node<'_>) -> bool {
-    let defaults = root.get(DEFAULTS).into_iter().flat_map(Node::entries);
+    let defaults = root.get(CHART_DEFAULTS).into_iter().flat_map(Node::entries);
     root.carrier().is_none()
         && Object::new(root).is_none()
         && root.entries().chain(defaults).all(|(key, _)| is_gateway_chart_key(key))

@@ -7,6 +7,7 @@ use laststream_base::time_span::milliseconds;
 
 use super::kinds::kind_of;
 use super::mesh::Mesh;
+use super::nearness;
 use super::settings::Settings;
 use crate::live::{ClusterObject, Live, Workload};
 use manifest_lint::inputs::Inputs;
@@ -25,6 +26,7 @@ pub(super) fn rows<'g>(
     let (mut rows, mut without_proxy) = (Vec::new(), BTreeMap::new());
     for pod in pods(inputs).chain(metadata_patches(inputs)).filter(|pod| !pod.is_overlay()) {
         let mut parts = split.with_others(pod);
+        parts.retain(|part| is_of(&split, *part, pod));
         if !is_whole(pod) && parts.iter().any(|part| is_whole(*part)) {
             continue; // a part of that whole one
         }
@@ -35,7 +37,7 @@ pub(super) fn rows<'g>(
             }
             continue;
         };
-        let mut settings = Settings::of_pod(mesh, &parts, container);
+        let mut settings = Settings::of_pod(mesh, parts[0].template, &parts, container);
         settings.is_whole = parts.iter().any(|part| is_whole(*part));
         settings.job = job(pod);
         if kind == Kind::AmbientApp {
@@ -48,6 +50,13 @@ pub(super) fn rows<'g>(
         rows.push(row(inputs, pod.object.node, proxy, running.copied()));
     }
     (rows, without_proxy)
+}
+
+/// Whether a patch is one of this object: no other object of its kind and name is nearer.
+fn is_of<'g>(split: &SplitPods<'g>, patch: Pod<'g>, pod: Pod<'g>) -> bool {
+    let own = nearness(patch.template, pod.template);
+    let mut others = split.of_object(patch.object).filter(|other| is_whole(*other));
+    !is_whole(pod) || others.all(|other| nearness(patch.template, other.template) <= own)
 }
 
 /// Whether the object is no patch of another one. Jobs have no selector, and must say when they are
