@@ -74,7 +74,7 @@ fn a_wrong_or_missing_password_is_an_error() -> Outcome {
     let wrong = BASE64_STANDARD.encode(format!("{USERNAME}:not-{PASSWORD}"));
     docker_login(&user, &registry.name(), json!({ "auth": wrong }))?;
     let said = push(&user, &[&image])?.expect(2)?;
-    said.stderr_contains(".docker/config.json` were shown")?
+    said.stderr_contains(".docker/config.json` were refused")?
         .stderr_contains("no tag has changed")?
         .hides(PASSWORD)?
         .hides(&wrong)?;

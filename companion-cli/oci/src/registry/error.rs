@@ -201,8 +201,8 @@ impl Retryable for RegistryError {
 fn login_hint(registry: &str, source: Option<&str>) -> String {
     match source {
         Some(source) => format!(
-            "the credentials from {source} were shown: log in again (`docker login {registry}`), \
-                or give others"
+            "the credentials from {source} were refused: log in again (`docker login \
+                {registry}`), or give others"
         ),
         None => format!("none were found: `docker login {registry}`"),
     }
@@ -213,7 +213,7 @@ fn status_hint(status: u16, source: Option<&str>) -> String {
         (403, Some(source)) => {
             format!("\nthe credentials from {source} are not allowed to do this")
         }
-        (403, None) => "\nno credentials were shown: it may want some".to_owned(),
+        (403, None) => "\nno credentials were sent: it may want some".to_owned(),
         (404, _) => {
             "\ncheck the name; some registries want a repository to be created first".to_owned()
         }
