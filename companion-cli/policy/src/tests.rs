@@ -72,6 +72,7 @@ fn policies_that_are_probably_not_intended_get_a_warning() {
     const NATIVE: &str = "placement: {sidecar: {native: true}}";
     const OFF: &str = "gate: {enabled: false}\n";
     const EXEMPT: &str = "drain: {long_lived: exempt}\n";
+    const ROOT: &str = "namespace: istio-system\n";
     let trust = |range: &str, more: &str| {
         format!("forwarded_proto: {{presets: [gcp], trust: {{peers: [{range}]}}{more}}}\n")
     };
@@ -96,6 +97,8 @@ fn policies_that_are_probably_not_intended_get_a_warning() {
         ("drain: {long_lived: exempt, long_lived_after: 5m}".to_owned(), ""),
         ("end: {websocket: exempt}".to_owned(), ""),
         ("drain: {long_lived: wait}".to_owned(), ""),
+        (ROOT.to_owned() + "placement: {waypoint: {class: istio-waypoint}}", ""),
+        (ROOT.to_owned() + "placement: {gateway_api: {class: istio}}", "only the oldest ConfigMap"),
     ] {
         let warnings = read(&text).expect(&text).warnings.join("\n");
         assert!(words.split(" && ").all(|word| warnings.contains(word)), "{text}\n{warnings}");
