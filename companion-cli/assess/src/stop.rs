@@ -353,5 +353,8 @@ fn next(proxy: &Proxy) -> String {
         (Kind::PlainEnvoy, _) => "plain-envoy",
         (Kind::ClassicSidecar | Kind::Sidecar | Kind::AmbientApp, _) => "sidecar",
     };
-    format!("laststream render all --policy policy.yaml (docs/install/{page}.md)")
+    format!(
+        "laststream render all --policy policy.yaml --output-dir laststream # the policy: \
+         docs/install/{page}.md"
+    )
 }
