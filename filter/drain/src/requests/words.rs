@@ -1,5 +1,6 @@
 //! The sentences that explain why the gate is open or closed, and why a signal does not pass. Pure.
 
+use super::EndStatus;
 use super::signals::Refusal;
 use super::view::View;
 use crate::counts::AdminFault;
@@ -82,9 +83,11 @@ pub(crate) fn sentence(view: &View, policy: &DrainPolicy) -> String {
     let View { now, record, reason, .. } = view;
     match reason {
         Reason::NotDraining => "no drain was asked for".into(),
-        Reason::Streams(count) => streams_in_words(view, *count),
+        Reason::Streams(count) => streams_in_words(view.ends.as_ref(), *count),
         Reason::NoCounter => format!("{}{HOLDING}", why_not_exact(CountState::Unknown)),
-        Reason::Requests(CountState::Envoy, requests) => streams_in_words(view, *requests),
+        Reason::Requests(CountState::Envoy, requests) => {
+            streams_in_words(view.ends.as_ref(), *requests)
+        }
         Reason::Requests(state, 1) => {
             format!("Envoy counts 1 request in flight ({})", why_not_exact(*state))
         }
@@ -139,15 +142,16 @@ fn lacks_connections(view: &View, policy: &DrainPolicy) -> bool {
     policy.counts_tcp && view.stats.is_some_and(|stats| stats.connections.is_none())
 }
 
-fn streams_in_words(view: &View, count: u64) -> String {
+fn streams_in_words(ends: Option<&EndStatus>, count: u64) -> String {
     let streams = match count {
         1 => "1 stream is in flight".into(),
         _ => format!("{count} streams are in flight"),
     };
-    let ends = view.ends.as_ref().filter(|ends| ends.begins_in_ms.is_none());
+    let ends = ends.filter(|ends| ends.begins_in_ms.is_none());
     let Some(ends) = ends else { return streams };
     match ends.left {
-        Some(0) => format!("{streams}; none of them is of a kind that `end` ends"),
+        // Those that end already are in flight, too.
+        Some(0) => format!("{streams}; the gate has no more of them to end"),
         Some(left) => {
             let time = ends.ends_in_ms.div_ceil(1_000);
             format!("{streams}; the gate ends {left} of them within {time} s")
@@ -208,3 +212,16 @@ pub(crate) fn refusal_in_words(refusal: Refusal, view: &View, policy: &DrainPoli
 
 /// The answer while newer answers are awaited.
 pub(crate) const NOT_ALL: &str = "the counters, or Envoy, have not all answered yet";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_ends_already_is_not_said_to_be_of_another_kind() {
+        let ends =
+            EndStatus { kinds: Vec::new(), left: Some(0), begins_in_ms: None, ends_in_ms: 0 };
+        let words = "2 streams are in flight; the gate has no more of them to end";
+        assert_eq!(streams_in_words(Some(&ends), 2), words);
+    }
+}
