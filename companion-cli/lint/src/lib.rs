@@ -6,7 +6,7 @@
 //! | `wasm_filter`, `modules`, `users`, `plugin_configs` | laststream's filters, and their users |
 //! | `assess` | the settings that decide what the next stop of a proxy cuts |
 //! | `cluster`, `live` | a cluster's objects; the facts that are in none of them |
-//! | `rules` | the rules; their texts are in LINT.md |
+//! | `rules` | the rules, with their texts and examples |
 
 #![allow(missing_docs, reason = "a comment says why: the names of an internal crate say what")]
 
@@ -41,8 +41,7 @@ pub static LINTER: LazyLock<Linter> = LazyLock::new(|| {
     Linter::new(Facts {
         program: "laststream",
         version: env!("CARGO_PKG_VERSION"),
-        document: include_str!("../../LINT.md"),
-        checks: rules::GROUPS,
+        groups: rules::GROUPS,
         changes: rules::CHANGES,
         unread: &["LS809"],
         annotations: &[laststream_render::bootstrap::ANNOTATION],

@@ -1,5 +1,5 @@
-//! `lint --change`: each folder of `changes` has a change, whose files name the expected findings
-//! in comments.
+//! `lint --change`: each folder in a group of rules has a change, whose files name the expected
+//! findings in comments.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use laststream_lint::change::Change;
 use laststream_lint::{Assume, Finding, LINTER, SourceFile, rules};
 
 use crate::output::golden;
-use crate::support::{Example, described, folder};
+use crate::support::{Example, described, groups};
 
 fn change(old: Vec<SourceFile>, new: Vec<SourceFile>) -> Vec<Finding> {
     Change::read(&LINTER, old, new, Assume::default()).unwrap().findings()
@@ -29,8 +29,9 @@ fn found(folder: &Path) -> Vec<Finding> {
 }
 
 fn changes() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder("changes")).unwrap();
-    let mut folders: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    let entries = groups().into_iter().flat_map(|group| group.read_dir().unwrap());
+    let folders = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let mut folders: Vec<_> = folders.collect();
     folders.sort();
     folders
 }

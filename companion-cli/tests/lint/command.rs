@@ -9,7 +9,9 @@ use crate::support::folder;
 
 fn laststream(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laststream"));
-    command.arg("lint").args(arguments).current_dir(folder("."));
+    let of_example = |name: &&str| Some(folder(name)).filter(|path| path.exists());
+    let arguments = arguments.iter().map(|name| of_example(name).unwrap_or_else(|| name.into()));
+    command.arg("lint").args(arguments);
     command
 }
 
@@ -21,13 +23,13 @@ fn lint(arguments: &[&str]) -> Outcome<CommandOutput> {
 fn exit_codes_show_the_result() -> Outcome {
     for (arguments, code) in [
         (&["good"][..], 0),
-        (&["rules/LS210.bad.yaml"], 0), // a hint
-        (&["rules/LS210.bad.yaml", "--fail-on", "info"], 1),
-        (&["rules/LS206.bad.yaml"], 1),
-        (&["rules/LS206.bad.yaml", "--fail-on", "error"], 0),
-        (&["rules/LS206.bad.yaml", "--ignore", "ls206"], 0),
-        (&["rules/LS201.bad.yaml", "--fail-on", "error"], 1),
-        (&["rules/LS001.bad.yaml"], 1),
+        (&["LS210.bad.yaml"], 0), // a hint
+        (&["LS210.bad.yaml", "--fail-on", "info"], 1),
+        (&["LS206.bad.yaml"], 1),
+        (&["LS206.bad.yaml", "--fail-on", "error"], 0),
+        (&["LS206.bad.yaml", "--ignore", "ls206"], 0),
+        (&["LS201.bad.yaml", "--fail-on", "error"], 1),
+        (&["LS001.bad.yaml"], 1),
         (&["nowhere.yaml"], 2),
         (&["good", "nowhere.yaml"], 2),
         (&[], 64),
@@ -37,17 +39,17 @@ fn exit_codes_show_the_result() -> Outcome {
         (&["--explain", "LS204"], 0),
         (&["--explain", "LS204", "-o", "json"], 64),
         (&["--list"], 0),
-        (&["--change", "changes/LS707/old.yaml", "changes/LS707/new.yaml"], 1),
-        (&["--change", "changes/nothing/old.yaml", "changes/nothing/new.yaml"], 0),
-        (&["--change", "changes/LS714/old.yaml", "changes/LS714/new.yaml"], 0), // hints
-        (&["--change", "changes/LS707", "nowhere.yaml"], 2),
-        (&["--change", "changes/LS707"], 64),
+        (&["--change", "LS707/old.yaml", "LS707/new.yaml"], 1),
+        (&["--change", "nothing/old.yaml", "nothing/new.yaml"], 0),
+        (&["--change", "LS714/old.yaml", "LS714/new.yaml"], 0), // hints
+        (&["--change", "LS707", "nowhere.yaml"], 2),
+        (&["--change", "LS707"], 64),
         (&["--change", "-", "-"], 64),
         (&["--crds", "-", "-"], 64),
         (&["-", "-"], 64),
         (&["good", "--change", "good", "good"], 64),
-        (&["rules/LS908.bad.yaml", "--upgrade", "envoy=1.39:1.40,istio=1.30:1.31"], 1),
-        (&["rules/LS908.bad.yaml", "--upgrade", "envoy=1.39:1.40"], 0),
+        (&["LS908.bad.yaml", "--upgrade", "envoy=1.39:1.40,istio=1.30:1.31"], 1),
+        (&["LS908.bad.yaml", "--upgrade", "envoy=1.39:1.40"], 0),
         (&["good", "--upgrade", "istio=1.30:1.99"], 64),
     ] {
         let output = lint(arguments)?.expect(code)?;
@@ -61,7 +63,7 @@ fn exit_codes_show_the_result() -> Outcome {
 
 #[test]
 fn findings_and_summary_are_separate_and_pipes_get_no_colours() -> Outcome {
-    let bad = lint(&["rules/LS206.bad.yaml"])?;
+    let bad = lint(&["LS206.bad.yaml"])?;
     assert_eq!(bad.stderr.trim(), "1 file with 2 objects that rules read: 0 errors, 2 warnings");
     bad.stdout_contains("LS206.bad.yaml:")?.hides("\u{1b}")?;
     let good = lint(&["good"])?;
@@ -95,7 +97,7 @@ fn what_was_read_and_what_the_next_stop_cuts_are_said() -> Outcome {
 /// ignored: by the option, or by a comment.
 #[test]
 fn an_ignored_rule_hides_no_verdict_of_the_api_server() -> Outcome {
-    let file = "rules/LS102.old_api.bad.yaml";
+    let file = "LS102.old_api.bad.yaml";
     lint(&[file])?.expect(1)?.stdout_contains("LS102")?.hides("LS007")?;
     lint(&[file, "--ignore", "LS102"])?.expect(1)?.stdout_contains("LS007")?.hides("[LS102]")?;
     lint(&[file, "--ignore", "LS102,LS007"])?.expect(0)?;

@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use laststream_lint::{Assume, LINTER, SourceFile, lint, output};
 
-use crate::support::{Example, files, folder, or_hangs};
+use crate::support::{Example, files, folder, of_rules, or_hangs};
 
 const INPUTS: usize = 3_500;
 
@@ -72,12 +72,9 @@ fn indent_line(bytes: &mut Vec<u8>, random: &mut Rng) {
 
 #[test]
 fn damaged_input_causes_no_panic_and_no_hang() {
-    let folders = ["rules", "good", "write-ups"].map(folder);
-    let texts: Vec<Vec<u8>> = folders
-        .iter()
-        .flat_map(|folder| files(folder))
-        .map(|path| Example::read(&path).text.into_bytes())
-        .collect();
+    let others = ["good", "write-ups"].into_iter().flat_map(|name| files(&folder(name)));
+    let examples = of_rules().into_iter().chain(others.map(|path| Example::read(&path)));
+    let texts: Vec<_> = examples.map(|example| example.text.into_bytes()).collect();
     or_hangs(move |begins| {
         let mut random = Rng::with_seed(0x1a57_57e4_a000_0001);
         let mut found = 0;

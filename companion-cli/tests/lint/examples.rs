@@ -1,29 +1,57 @@
 //! Each rule finds its bad example and nothing in its good one, and the line is right.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use laststream_lint::rules;
 use laststream_lint::upgrade::Step;
 
-use crate::support::{Example, described, files, folder};
+use crate::output::golden;
+use crate::support::{Example, described, files, folder, groups, of_rules};
+
+/// The texts of a group, a section for each rule, without the marks of headings.
+fn sections(group: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(group.join("rules.md")).expect("the texts of a group");
+    let text = format!("\n{}", text.replace("{program}", "laststream"));
+    text.split("\n## ").skip(1).map(|section| section.trim_end().to_owned()).collect()
+}
 
 #[test]
-fn every_rule_has_a_bad_and_a_good_example_and_no_example_is_without_a_rule() {
-    let codes: BTreeSet<String> = rules()
+fn every_rule_has_a_bad_and_a_good_example_beside_its_text() {
+    for group in groups() {
+        let sections = sections(&group);
+        let codes = sections.iter().filter_map(|section| section.lines().next());
         // Those of changes and clusters have tests of their own.
-        .filter(|rule| !("LS705".."LS901").contains(&rule.code))
-        .flat_map(|rule| ["bad", "good"].map(|kind| format!("{}.{kind}", rule.code)))
-        .collect();
-    // CODE.bad.yaml, or CODE.part.bad.yaml for a part of a rule.
-    let kind = |name: &str| name.trim_end_matches(".yaml").rsplit('.').next().map(str::to_owned);
-    let of = |name: &str| Some(format!("{}.{}", name.split('.').next()?, kind(name)?));
-    let there: BTreeSet<String> =
-        examples("rules").filter_map(|example| of(&example.name)).collect();
-    assert_eq!(codes, there);
+        let codes = codes.filter(|code| !("LS705".."LS901").contains(code));
+        let codes = codes.flat_map(|code| ["bad", "good"].map(|kind| format!("{code}.{kind}")));
+        // CODE.bad.yaml, or CODE.part.bad.yaml for a part of a rule.
+        let of = |path: &PathBuf| {
+            let name = path.file_name()?.to_str()?.strip_suffix(".yaml")?;
+            Some(format!("{}.{}", name.split('.').next()?, name.rsplit('.').next()?))
+        };
+        let there: BTreeSet<String> = files(&group).iter().filter_map(of).collect();
+        assert_eq!(codes.collect::<BTreeSet<_>>(), there, "{}", group.display());
+    }
+}
+
+#[test]
+fn lint_md_is_made_from_the_texts_of_all_groups() {
+    let mut sections: Vec<_> = groups().iter().flat_map(|group| sections(group)).collect();
+    sections.sort_unstable();
+    let codes = sections.iter().filter_map(|section| section.lines().next());
+    assert!(rules().map(|rule| rule.code).eq(codes));
+    let lint_md = Path::new(env!("CARGO_MANIFEST_DIR")).join("LINT.md");
+    let lint_md = std::fs::read_to_string(lint_md).expect("LINT.md");
+    let (head, _) = lint_md.split_once("\n## ").expect("sections");
+    golden("../../../LINT.md", &format!("{head}\n## {}\n", sections.join("\n\n## ")));
 }
 
 fn examples(name: &str) -> impl Iterator<Item = Example> {
     files(&folder(name)).into_iter().map(|path| Example::read(&path))
+}
+
+fn bad() -> impl Iterator<Item = Example> {
+    of_rules().into_iter().filter(is_bad)
 }
 
 fn is_bad(example: &Example) -> bool {
@@ -46,7 +74,7 @@ fn are_found(examples: impl Iterator<Item = Example>) {
 
 #[test]
 fn bad_examples_are_found_at_the_expected_lines() {
-    are_found(examples("rules").filter(is_bad).inspect(|example| {
+    are_found(bad().inspect(|example| {
         let own = example.name.split('.').next().expect("a code");
         let is_there = example.expected().iter().any(|(_, code)| code == own);
         assert!(is_there, "{} does not say where {own} is", example.name);
@@ -55,7 +83,7 @@ fn bad_examples_are_found_at_the_expected_lines() {
 
 #[test]
 fn good_examples_are_good() {
-    let good = examples("rules").filter(|example| !is_bad(example)).chain(examples("good"));
+    let good = of_rules().into_iter().filter(|example| !is_bad(example)).chain(examples("good"));
     let wrong: String = good.map(|example| described(&example.findings())).collect();
     assert!(wrong.is_empty(), "{wrong}");
 }
@@ -64,9 +92,7 @@ fn good_examples_are_good() {
 #[test]
 fn a_change_is_found_only_by_the_step_to_its_version() {
     let mut compared = 0;
-    for example in
-        examples("rules").filter(is_bad).filter(|example| example.name.starts_with("LS9"))
-    {
+    for example in bad().filter(|example| example.name.starts_with("LS9")) {
         let [step] = example.steps().collect::<Vec<_>>()[..] else { panic!("{}", example.name) };
         let minor = step.to.1;
         assert_eq!(step.from.1, minor - 1, "{}: a step of one version", example.name);
@@ -87,7 +113,7 @@ fn a_change_is_found_only_by_the_step_to_its_version() {
 /// The rules about the saved header hold for Envoy's own matchers, too.
 #[test]
 fn native_matchers_need_the_saved_header_too() {
-    let Example { name, text } = Example::read(&folder("rules").join("LS355.good.yaml"));
+    let Example { name, text } = Example::read(&folder("LS355.good.yaml"));
     for (from, to, code) in [
         ("header: {key: x-laststream-forwarded-proto,", "header: {key: x-other,", "LS351"),
         ("- remove: x-laststream-forwarded-proto", "- remove: x-other", "LS351"),

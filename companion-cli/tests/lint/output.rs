@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use laststream_lint::{Finding, LINTER, output};
 use serde_json::Value;
 
-use crate::support::{Example, files, folder};
+use crate::support::{Example, folder, of_rules};
 
 fn findings() -> Vec<Finding> {
     Example::read(&folder("golden").join("input.yaml")).findings()
@@ -46,8 +46,7 @@ fn without_colours(text: &str) -> String {
 /// Code hosts show the texts of the rules that are listed: those that have results.
 #[test]
 fn sarif_has_the_fields_that_code_hosts_need() {
-    let all = files(&folder("rules"));
-    let findings: Vec<_> = all.iter().flat_map(|path| Example::read(path).findings()).collect();
+    let findings: Vec<_> = of_rules().iter().flat_map(Example::findings).collect();
     let sarif: Value = serde_json::from_str(&output::sarif(&LINTER, &findings, None)).unwrap();
     let run = &sarif["runs"][0];
     let descriptors = run["tool"]["driver"]["rules"].as_array().unwrap();

@@ -7,9 +7,28 @@ use std::time::Duration;
 use laststream_lint::upgrade::Step;
 use laststream_lint::{Assume, Finding, SourceFile, lint};
 
-/// The folder of the examples.
+/// The folders of the groups of rules, which hold their texts and examples.
+pub(crate) fn groups() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("lint");
+    let entries = ["engine/src/rules", "src/rules"].map(|rules| root.join(rules).read_dir());
+    let entries = entries.into_iter().flat_map(|entries| entries.expect("a folder of rules"));
+    let groups = entries.map(|entry| entry.expect("a readable folder").path());
+    groups.filter(|path| path.is_dir()).collect()
+}
+
+/// A file or folder of examples, in a group of rules or in the folder of the tests.
 pub(crate) fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lint").join(name)
+    let of_group = groups().into_iter().map(|group| group.join(name)).find(|path| path.exists());
+    of_group.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lint").join(name))
+}
+
+/// The examples of all rules, sorted.
+pub(crate) fn of_rules() -> Vec<Example> {
+    let paths = groups().into_iter().flat_map(|group| files(&group));
+    let paths = paths.filter(|path| path.extension().is_some_and(|ending| ending == "yaml"));
+    let mut examples: Vec<_> = paths.map(|path| Example::read(&path)).collect();
+    examples.sort_by_key(|example| example.name.clone());
+    examples
 }
 
 /// The manifests of a folder, sorted.

@@ -16,7 +16,7 @@ fn finds(documents: &[&str], expected: &[&str]) {
 /// An EnvoyFilter with a gate of this deadline in seconds, for the pods of the app that has the
 /// name of the namespace.
 fn gate(namespace: &str, deadline: u32) -> String {
-    let text = Example::read(&folder("rules").join("LS558.good.yaml")).text;
+    let text = Example::read(&folder("LS558.good.yaml")).text;
     let (filter, _) = text.split_once("---\n").expect("two documents");
     filter
         .replace("namespace: istio-ingress", &format!("namespace: {namespace}"))

@@ -1,10 +1,10 @@
 //! Changes of examples that are worth a test, but no example of their own.
 
-use crate::support::{Example, described, files, folder};
+use crate::support::{Example, described, folder, of_rules};
 
 /// An example with some texts in place of others.
 fn changed(name: &str, changes: &[(&str, &str)]) -> Example {
-    let Example { name, mut text } = Example::read(&folder("rules").join(name));
+    let Example { name, mut text } = Example::read(&folder(name));
     for (from, to) in changes {
         assert!(text.contains(from), "{name}: {from}");
         text = text.replace(from, to);
@@ -139,7 +139,7 @@ fn a_waypoint_needs_a_counter_that_reaches_it() {
 /// Each part alone lacks something.
 #[test]
 fn parts_of_one_pod_are_judged_together() {
-    let example = Example::read(&folder("rules").join("LS506.good.yaml"));
+    let example = Example::read(&folder("LS506.good.yaml"));
     let parts = |grace: &str, suffixes: &str, spec: &str| {
         let head = "\n---\napiVersion: apps/v1\nkind: Deployment\n\
             metadata: {name: parts, namespace: istio-ingress}\n";
@@ -314,7 +314,7 @@ fn a_plugin_restores_twice_on_all_ports_of_one_scope() {
 /// A control plane of one revision does not read the resources of another one.
 #[test]
 fn resources_of_two_revisions_do_not_meet() {
-    let Example { name, text } = Example::read(&folder("rules").join("LS355.good.yaml"));
+    let Example { name, text } = Example::read(&folder("LS355.good.yaml"));
     let both = |revisions: [&str; 2]| {
         let text = revisions.map(|revision| {
             let metadata = format!("name: of-{revision}\n  labels: {{istio.io/rev: {revision}}}\n");
@@ -329,7 +329,7 @@ fn resources_of_two_revisions_do_not_meet() {
 
 #[test]
 fn matchers_of_two_policies_are_found_where_they_share_a_chain() {
-    let Example { name, text } = Example::read(&folder("rules").join("LS355.good.yaml"));
+    let Example { name, text } = Example::read(&folder("LS355.good.yaml"));
     let second = |namespace: &str| {
         let other = text
             .replace("name: laststream\n", "name: other\n")
@@ -346,8 +346,7 @@ fn matchers_of_two_policies_are_found_where_they_share_a_chain() {
 #[test]
 fn a_traffic_extension_is_judged_like_a_wasm_plugin() {
     let mut compared = 0;
-    for file in files(&folder("rules")) {
-        let example = Example::read(&file);
+    for example in of_rules() {
         let is_of_schema =
             ["LS006", "LS007", "LS008", "LS902"].iter().any(|code| example.name.contains(code));
         if is_of_schema || !example.text.contains("kind: WasmPlugin") {

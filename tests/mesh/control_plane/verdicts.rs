@@ -15,7 +15,8 @@ use crate::release::Release;
 use crate::seen::row;
 use kit::prelude::*;
 
-const FOLDERS: [&str; 2] = ["companion-cli/tests/lint", "envoyfilter-manifests"];
+const FOLDERS: [&str; 3] =
+    ["companion-cli/lint", "companion-cli/tests/lint", "envoyfilter-manifests"];
 /// The groups of APIs whose objects lint compares with their schemas.
 const GROUPS: [&str; 3] = [".istio.io/", "gateway.networking.k8s.io/", "gateway.envoyproxy.io/"];
 /// The rules whose findings say that the API server refuses the object.

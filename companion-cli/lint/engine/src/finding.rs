@@ -57,6 +57,8 @@ pub struct Rule {
 pub type Check = for<'g> fn(&'g Inputs, &mut Findings<'g>);
 /// The checks of a group of rules, each with the code of its rule. A rule may have several.
 pub type Checks = &'static [(&'static str, Check)];
+/// A group of rules: their texts, a section for each, and their checks.
+pub type Group = (&'static str, Checks);
 
 /// A place where a rule does not hold.
 #[derive(Debug, Clone)]

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use crate::assume::Assume;
-use crate::finding::{Check, Checks, Finding, Findings, Rule, Severity};
+use crate::finding::{Check, Checks, Finding, Findings, Group, Rule, Severity};
 use crate::inputs::Inputs;
 use crate::program::Program;
-use crate::rules::{self, change, document, files, schema, upgrade, words};
+use crate::rules::{GROUPS, change, files, schema, sections, upgrade, words};
 use crate::sources::{SourceError, SourceFile};
 use crate::upgrade::Step;
 use crate::words::Words;
@@ -17,11 +17,9 @@ pub struct Facts {
     /// The name of the program. Comments that ignore findings begin with it: `# NAME-lint:`.
     pub program: &'static str,
     pub version: &'static str,
-    /// The texts of all rules, also of the engine's: a Markdown document with a section for each.
-    pub document: &'static str,
-    /// The checks of the caller's rules.
-    pub checks: &'static [Checks],
-    /// The changes of other programs that the caller's rules judge.
+    /// The caller's rules.
+    pub groups: &'static [Group],
+    /// The changes of other programs that the caller's rules judge. Their texts are in a group.
     pub changes: &'static [upgrade::Change],
     /// The rules that say that something could not be read, beside the engine's.
     pub unread: &'static [&'static str],
@@ -43,7 +41,10 @@ impl Linter {
     #[must_use]
     pub fn new(facts: Facts) -> Self {
         let checks: Vec<(&str, Check)> = checks(&facts).collect();
-        let rules = document::rules(facts.document, &checks);
+        let texts = groups(&facts).map(|(texts, _)| *texts);
+        let rules = sections::rules(facts.program, texts, &checks);
+        let has_text = |code: &str| rules.iter().any(|rule| rule.code == code);
+        debug_assert!(checks.iter().all(|(code, _)| has_text(code)), "a check without a section");
         let program = Program {
             name: facts.program,
             annotations: facts.annotations,
@@ -104,11 +105,6 @@ impl Linter {
         self.rules.iter()
     }
 
-    /// The codes of all checks.
-    pub fn codes(&self) -> impl Iterator<Item = &'static str> {
-        checks(&self.facts).map(|(code, _)| code)
-    }
-
     fn changes(&self) -> impl Iterator<Item = &upgrade::Change> {
         upgrade::CHANGES.iter().chain(self.facts.changes)
     }
@@ -148,11 +144,15 @@ impl Linter {
     }
 }
 
+fn groups(facts: &Facts) -> impl Iterator<Item = &'static Group> {
+    GROUPS.iter().chain(facts.groups)
+}
+
 /// All checks, each with the code of its rule.
 fn checks(facts: &Facts) -> impl Iterator<Item = (&'static str, Check)> {
-    let groups = rules::GROUPS.iter().chain(facts.checks).copied().flatten().copied();
     let changes = upgrade::CHANGES.iter().chain(facts.changes);
-    groups.chain(changes.map(|(code, .., check)| (*code, *check)))
+    let changes = changes.map(|(code, .., check)| (*code, *check));
+    groups(facts).flat_map(|(_, checks)| *checks).copied().chain(changes)
 }
 
 fn is_of(group: Checks, rule: &Rule) -> bool {

@@ -98,7 +98,7 @@ fn patch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// For each `applyTo` the name and the fields of its message, from go-control-plane's modules envoy
 /// 1.37 to 1.40.
-const MESSAGES: &str = include_str!("envoy_filter/fields.txt");
+const MESSAGES: &str = include_str!("fields.txt");
 
 /// Reports the fields of a patch's value that istiod drops.
 fn dropped<'g>(patch: Patch<'g>, findings: &mut Findings<'g>) {

@@ -1,18 +1,26 @@
-//! The texts of the rules. They stand once, in a document where users read them: a section for each
+//! The texts of the rules. They stand once, beside the checks of their group: a section for each
 //! rule, with its code, title, severity, consequence and fix.
 
 use crate::finding::{Check, Rule};
 
-/// The document with each paragraph as one line.
+/// A text with each paragraph as one line.
 fn with_joined_lines(text: &str) -> String {
     let paragraphs = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
-/// All rules of a document, in the order of their codes. A program has one, so its text is kept.
-pub(crate) fn rules(document: &str, checks: &[(&str, Check)]) -> Vec<Rule> {
-    let sections = with_joined_lines(document).leak().split("\n## ").skip(1);
-    sections.filter_map(|section| read(section, checks)).collect()
+/// All rules, in the order of their codes. A program has one linter, so the texts are kept.
+pub(crate) fn rules<'t>(
+    program: &str,
+    texts: impl Iterator<Item = &'t str>,
+    checks: &[(&str, Check)],
+) -> Vec<Rule> {
+    let text = texts.fold(String::from("\n"), |all, text| all + "\n" + text);
+    let text = with_joined_lines(&text.replace("{program}", program)).leak();
+    let sections = text.split("\n## ").skip(1);
+    let mut rules: Vec<_> = sections.filter_map(|section| read(section, checks)).collect();
+    rules.sort_unstable_by_key(|rule| rule.code);
+    rules
 }
 
 /// Reads a section. A test holds that each has this form, and that each check has a section.
@@ -33,10 +41,9 @@ mod tests {
 
     #[test]
     fn a_paragraph_is_one_line_however_it_is_wrapped() {
-        let wrapped = "#\n\n## LS001\n\n**a\ntitle** (error). One\ntwo.\n\n*Fix:* Three\nfour.\n";
-        let [Rule { title, why, fix, .. }] = &rules(wrapped, &[("LS001", |_, _| {})])[..] else {
-            panic!("one rule")
-        };
+        let wrapped = "## LS001\n\n**a\ntitle** (error). One\ntwo.\n\n*Fix:* Three\nfour.\n";
+        let rules = rules("", [wrapped].into_iter(), &[("LS001", |_, _| {})]);
+        let [Rule { title, why, fix, .. }] = &rules[..] else { panic!("one rule") };
         assert_eq!((*title, *why, *fix), ("a title", "One two.", "Three four."));
     }
 }

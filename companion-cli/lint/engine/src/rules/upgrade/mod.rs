@@ -1,10 +1,11 @@
 //! LS901 to LS924: what an upgrade of Istio, Envoy, Envoy Gateway or Kubernetes changes for objects
 //! that are there; only with `lint --upgrade`. This file is the table: each change, the program and
-//! the release that it came with. The document of the rules has the sources.
+//! the release that it came with. Their texts have the sources.
+
+mod affected;
 
 use manifest_text::versions::Release;
 
-use super::affected;
 use crate::finding::Check;
 use crate::upgrade::{ENVOY, ENVOY_GATEWAY, ISTIO};
 
