@@ -17,6 +17,7 @@ mod load;
 mod output;
 mod policies;
 mod reading;
+mod recall;
 mod support;
 mod times;
 mod variants;
