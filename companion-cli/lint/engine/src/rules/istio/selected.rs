@@ -98,8 +98,10 @@ pub(super) fn host_taken<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             for host in server.list("hosts") {
                 let place = (labels.clone(), port, bind, host.text().unwrap_or_default());
                 let first = *taken.entry(place).or_insert(gateway);
-                if first.node != gateway.node && !labels.is_empty() {
-                    let name = first.name();
+                let name = first.name();
+                // Files of a repository may hold one Gateway in several forms.
+                let is_same = name == gateway.name() && first.is_near(gateway);
+                if !is_same && !labels.is_empty() {
                     findings.at(host, format!("the Gateway `{name}` has it on port {port}"));
                 }
             }
