@@ -40,6 +40,7 @@ fn unreadable_input_is_a_finding_with_the_reason() {
         (b"a: \0\n".to_vec(), 1, ""),
         (b"a: [{address: ::1}]\n".to_vec(), 1, "quotes"),
         (b"a: 1\n\t# b\nc: 2\n".to_vec(), 2, "tab"),
+        (b"kind: Sidecar\nspec: {}\nhosts:\n- #@ data.values.host\n".to_vec(), 4, "template"),
         // A template is judged no further: this one would lack its `spec`.
         (
             b"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {{ .x }}\n".to_vec(),

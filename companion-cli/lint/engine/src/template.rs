@@ -1,8 +1,8 @@
-//! What is not written yet: templates of Helm, which are no manifests (the whole file is left out,
-//! because what is left of it without its values would be judged wrongly), and values that Flux,
-//! Argo CD or kubelet fills in.
+//! What is not written yet: templates of Helm and ytt, which are no manifests (the whole file is
+//! left out, because what is left of it without its values would be judged wrongly), and values
+//! that Flux, Argo CD or kubelet fills in.
 
-use manifest_text::yaml::tree::{NodeKind, Slip, Tree};
+use manifest_text::yaml::tree::{NodeKind, Position, Slip, Tree};
 
 /// The first variable in a value that is filled in later: `${NAME}`, `$(NAME)` or `{{ … }}`.
 pub(crate) fn variable(text: &str) -> Option<&str> {
@@ -35,7 +35,11 @@ pub(crate) fn left_out(text: &str, tree: Tree) -> Tree {
     let maps = keys.filter(|key| matches!(key.kind, NodeKind::Map(_)));
     let strange = maps.map(|key| key.start).min();
     let broken = tree.errors.iter().map(|slip| slip.position).min();
-    let Some(position) = strange.into_iter().chain(broken).min() else { return tree };
+    // A value of ytt is a comment.
+    let comment = (1..).zip(text.lines()).find(|(_, line)| is_of_ytt(line));
+    let comment = comment.map(|(line, _)| Position { line, column: 1 });
+    let places = [strange, broken, comment].into_iter().flatten();
+    let Some(position) = places.min() else { return tree };
     // The parser may notice an action only in the next line.
     let last = position.line as usize;
     let mut around = text.lines().take(last).skip(last.saturating_sub(2));
@@ -50,5 +54,9 @@ pub(crate) fn left_out(text: &str, tree: Tree) -> Tree {
 fn is_of_template(line: &str) -> bool {
     let line = line.trim_start();
     let has_action = line.starts_with("{{") || line.starts_with("- {{") || line.contains(": {{");
-    has_action && !line.starts_with('#')
+    has_action && !line.starts_with('#') || is_of_ytt(line)
+}
+
+fn is_of_ytt(line: &str) -> bool {
+    line.contains(": #@ ") || line.trim_start().starts_with("- #@ ")
 }
