@@ -10,13 +10,11 @@ use manifest_lint::finding::{Checks, Findings};
 use manifest_lint::inputs::Inputs;
 use manifest_lint::node::Node;
 use manifest_lint::objects::{Object, beside, object_of, of_kind, referred, users};
-use patch::{grace_below_deadline, hook_below_deadline, mixed_hook};
+use patch::mixed_hook;
 
 pub(super) const CHECKS: Checks = &[
     ("LS403", other_vm_id),
     ("LS592", mixed_hook),
-    ("LS551", grace_below_deadline),
-    ("LS553", hook_below_deadline),
     ("LS596", unnamed),
     ("LS599", no_own_count),
     ("LS600", no_hook),
@@ -33,6 +31,13 @@ fn placed(inputs: &Inputs) -> impl Iterator<Item = Placed<'_>> {
     gates(inputs).filter_map(|(module, gate)| {
         let proxy = proxy_of(module.plugin)?;
         Some(Placed { module, gate, proxy })
+    })
+}
+
+/// The gates by the specs of their pods, with their names and deadlines in milliseconds.
+pub(super) fn gates_of_pods(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, (&str, u64))> {
+    placed(inputs).filter_map(|Placed { module, gate, proxy }| {
+        Some((pod_of(proxy)?, (module.name(), gate.deadline_ms)))
     })
 }
 

@@ -8,6 +8,7 @@ use laststream_filter::config::wire::Gate;
 
 use crate::gate_programs::{gate_programs, pod_spec};
 use crate::modules::{Module, gated_pods, gates, starts_by_agent};
+use crate::rules::envoy_gateway::gates_of_pods;
 use crate::users::ports;
 use laststream_base::time_span::milliseconds;
 use laststream_policy::KUBELET;
@@ -88,6 +89,15 @@ pub(in crate::rules) fn after(gate: &Gate) -> u64 {
     if starts_by_agent(gate) { 5 } else { 7 }
 }
 
+/// The gates that are programs or in Envoy Gateway's bootstraps, by the specs of their pods: the
+/// names and the deadlines in milliseconds.
+fn gates_of_specs(inputs: &Inputs) -> HashMap<Node<'_>, (&str, u64)> {
+    let programs = gate_programs(inputs).into_iter();
+    let programs = programs
+        .filter_map(|(spec, program)| Some((spec, (program.name(), program.deadline_ms()?))));
+    programs.chain(gates_of_pods(inputs)).collect()
+}
+
 pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mut compare = |place: Node<'g>, grace: u64, deadline_ms: u64, after: u64| {
         let deadline = deadline_ms.div_ceil(1000);
@@ -106,9 +116,8 @@ pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
         let grace = node.and_then(Node::number).unwrap_or(DEFAULT_GRACE);
         compare(node.unwrap_or(pod.spec), grace, gate.deadline_ms, after(&gate));
     }
-    for (spec, program) in gate_programs(inputs) {
-        let node = spec.get("terminationGracePeriodSeconds");
-        let Some((node, deadline)) = node.zip(program.deadline_ms()) else { continue };
+    for (spec, (_, deadline)) in gates_of_specs(inputs) {
+        let Some(node) = spec.get("terminationGracePeriodSeconds") else { continue };
         compare(node, node.number().unwrap_or(DEFAULT_GRACE), deadline, KUBELET.whole_seconds());
     }
     for hook in stop_hooks(inputs).filter(|hook| hook.pod().is_none()) {
@@ -123,7 +132,7 @@ pub(super) fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
 const USUAL_WAIT: u64 = 25_000;
 
 /// The longest time that a hook may take, in seconds, and the node that sets it.
-pub(in crate::rules) fn longest<'g>(hook: Hook<'g>) -> Option<(u64, Node<'g>)> {
+fn longest<'g>(hook: Hook<'g>) -> Option<(u64, Node<'g>)> {
     if let Some(seconds) = hook.node.get("sleep").and_then(|sleep| sleep.get("seconds")) {
         return Some((seconds.number()?, seconds));
     }
@@ -159,14 +168,11 @@ pub(super) fn grace_below_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'
 
 pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let gates = AskedGates::of(inputs);
-    let programs = gate_programs(inputs);
+    let of_specs = gates_of_specs(inputs);
     for hook in stop_hooks(inputs) {
-        let of_program = || {
-            let program = programs.get(&pod_spec(hook.node)?)?;
-            Some((program.name(), program.deadline_ms()?))
-        };
+        let of_spec = || of_specs.get(&pod_spec(hook.node)?).copied();
         let of_module = gates.asked_by(hook).map(|(module, deadline)| (module.name(), deadline));
-        let Some((gate, deadline)) = of_module.or_else(of_program) else { continue };
+        let Some((gate, deadline)) = of_module.or_else(of_spec) else { continue };
         let Some((seconds, place)) = longest(hook) else { continue };
         if seconds.saturating_mul(1000) < deadline {
             let deadline = deadline.div_ceil(1000);
@@ -177,45 +183,64 @@ pub(super) fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Finding
     }
 }
 
+/// A time of a proxy beside the deadline of a gate.
+pub(super) struct ProxyTime<'g> {
+    /// The pod with the gate, if the files show it.
+    pub(super) pod: Option<Pod<'g>>,
+    pub(super) gate: Gate,
+    /// The setting of the pod, or of the place.
+    pub(super) own: Option<Node<'g>>,
+    /// The setting that counts; none for the default.
+    pub(super) value: Option<Node<'g>>,
+}
+
+/// The times of all proxies with such a gate; then those of the mesh, of charts, and of patches of
+/// pods that are not in these files, beside the gate with the shortest deadline.
+pub(super) fn proxy_times<'g>(
+    inputs: &'g Inputs,
+    name: &'static str,
+    is_meant: fn(&Gate) -> bool,
+) -> Vec<ProxyTime<'g>> {
+    let parts = SplitPods::of(inputs);
+    let is_of_mesh = |node: &Node<'g>| node.has_keys(&[name, "defaultConfig"]);
+    let of_mesh = inputs.keyed(name).find(is_of_mesh);
+    let gated = gated_pods(inputs).into_iter().filter(|(_, gate, _)| is_meant(gate));
+    let of_pods = gated.map(|(_, gate, pod)| {
+        let of_part = |part: Pod<'g>| part.proxy_config()?.get(name);
+        let setting = parts.with_others(pod).into_iter().find_map(of_part);
+        ProxyTime { pod: Some(pod), gate, own: setting, value: setting.or(of_mesh) }
+    });
+    let mut times: Vec<_> = of_pods.collect();
+    let settings: HashSet<_> = times.iter().filter_map(|time| time.own).collect();
+    let gates = gates(inputs).map(|(_, gate)| gate).filter(is_meant);
+    let Some(shortest) = gates.min_by_key(|gate| gate.deadline_ms) else { return times };
+    let nodes = inputs.keyed(name).filter(|node| pod_around(*node).is_none());
+    times.extend(nodes.filter(|node| !settings.contains(node)).map(|node| {
+        let setting = Some(node);
+        ProxyTime { pod: None, gate: shortest.clone(), own: setting, value: setting }
+    }));
+    times
+}
+
 /// Istio's default `drainDuration`, in milliseconds.
 const DRAIN: u64 = 45_000;
-const DRAIN_DURATION: &str = "drainDuration";
 
 /// What the gate's own configuration shows of a proxy of ambient mode.
 const TUNNELS: &str = ". Envoy after 1.40 resets this proxy's tunnels, with the requests in them";
 
 pub(in crate::rules) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let time = |node: Node<'g>| node.millis().unwrap_or(DRAIN);
-    let mut compare = |place: Node<'g>, drain: u64, deadline: u64, more: &str| {
-        let least = deadline.saturating_mul(3) / 2;
-        if drain < least {
-            let (drain, deadline, least) =
-                (drain / 1000, deadline.div_ceil(1000), least.div_ceil(1000));
-            let message = format!(
-                "Envoy drains for {drain} s, the gate holds for {deadline} s: write \
-                 `drainDuration: {least}s`{more}"
-            );
-            findings.at(place, message);
-        }
-    };
-    let parts = SplitPods::of(inputs);
-    let is_of_mesh = |node: &Node<'g>| node.has_keys(&[DRAIN_DURATION, "defaultConfig"]);
-    let of_mesh = inputs.keyed(DRAIN_DURATION).find(is_of_mesh);
-    let mut compared = HashSet::new();
-    for (_, gate, pod) in gated_pods(inputs) {
-        let of_part = |part: Pod<'g>| part.proxy_config()?.get(DRAIN_DURATION);
-        let value = parts.with_others(pod).into_iter().find_map(of_part);
-        compared.extend(value);
-        let place = value.or_else(|| pod.grace()).unwrap_or(pod.spec);
-        let more = if gate.admin.tunnels.is_empty() { "" } else { TUNNELS };
-        compare(place, value.or(of_mesh).map_or(DRAIN, time), gate.deadline_ms, more);
-    }
-    // Settings of the mesh, in values of a chart, or in a patch of pods that are not in these
-    // files.
-    let deadline = gates(inputs).map(|(_, gate)| gate.deadline_ms).min().unwrap_or(0);
-    for node in inputs.keyed(DRAIN_DURATION).filter(|node| pod_around(*node).is_none()) {
-        if !compared.contains(&node) {
-            compare(node, time(node), deadline, "");
-        }
+    for ProxyTime { pod, gate, own, value } in proxy_times(inputs, "drainDuration", |_| true) {
+        let drain = value.and_then(Node::millis).unwrap_or(DRAIN);
+        let least = gate.deadline_ms.saturating_mul(3) / 2;
+        let place = own.or_else(|| pod.map(|pod| pod.grace().unwrap_or(pod.spec)));
+        let Some(place) = place.filter(|_| drain < least) else { continue };
+        let more = if pod.is_none() || gate.admin.tunnels.is_empty() { "" } else { TUNNELS };
+        let (deadline, least) = (gate.deadline_ms.div_ceil(1000), least.div_ceil(1000));
+        let message = format!(
+            "Envoy drains for {} s, the gate holds for {deadline} s: write \
+             `drainDuration: {least}s`{more}",
+            drain / 1000
+        );
+        findings.at(place, message);
     }
 }
