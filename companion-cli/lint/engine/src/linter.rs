@@ -177,9 +177,9 @@ fn place(finding: &Finding) -> (u32, u32, u32) {
 /// words that any other rule reports. A warning removes no verdict, because it does not say that
 /// the API server refuses the object.
 fn leave_out_explained(findings: &mut Vec<Finding>) {
-    let others = findings.iter().filter(|finding| !is_of_words(finding.rule));
-    let others: HashSet<_> = others.map(place).collect();
-    findings.retain(|finding| !is_of_words(finding.rule) || !others.contains(&place(finding)));
+    let places = findings.iter().filter(|finding| !is_of_words(finding.rule));
+    let places: HashSet<_> = places.map(place).collect();
+    findings.retain(|finding| !is_of_words(finding.rule) || !places.contains(&place(finding)));
     let is_of_schema = |finding: &Finding| is_of(schema::CHECKS, finding.rule);
     let explains =
         |finding: &&Finding| finding.rule.severity == Severity::Error && !is_of_schema(finding);

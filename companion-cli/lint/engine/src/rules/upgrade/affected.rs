@@ -117,8 +117,8 @@ pub(super) fn fewer_workers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>)
     }
     let proxies = of_kind(inputs, "EnvoyProxy").filter_map(Object::spec);
     for spec in proxies.filter(|spec| spec.get("concurrency").is_none()) {
-        let own = spec.all("provider.kubernetes.envoyDeployment|envoyDaemonSet.container");
-        let limits = own.filter(|container| !is_set(*container)).filter_map(limit);
+        let containers = spec.all("provider.kubernetes.envoyDeployment|envoyDaemonSet.container");
+        let limits = containers.filter(|container| !is_set(*container)).filter_map(limit);
         limits.for_each(|limit| findings.at(limit, MESSAGE));
     }
 }
