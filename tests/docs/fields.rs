@@ -23,7 +23,7 @@ const RARE: [&str; 12] = [
     "gate.assumed_after_ms",
     "gate.admin",
 ];
-const RARE_IN_POLICY: [&str; 10] = [
+const RARE_IN_POLICY: [&str; 11] = [
     "name",
     "labels",
     "pull_secret",
@@ -33,6 +33,7 @@ const RARE_IN_POLICY: [&str; 10] = [
     "drain.agent",
     "drain.begin",
     "drain.finish",
+    "drain.drain_timeout_jitter",
     "drain.exit_on_zero",
 ];
 /// Fields that a policy passes to the module unchanged.

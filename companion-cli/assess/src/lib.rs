@@ -22,7 +22,7 @@ mod table;
 mod tests;
 
 pub use moment::{Certainty, Moment};
-pub use proxy::{Agent, Gate, Hook, Job, Kind, Manager, Proxy};
+pub use proxy::{Agent, Hook, Job, Manager, Proxy, ProxyGate, ProxyKind};
 pub use question::Question;
 pub use row::{Assessment, Row, Workload};
 pub use stop::{Stop, Verdict};

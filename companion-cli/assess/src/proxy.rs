@@ -7,7 +7,7 @@ use serde::Serialize;
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, strum::IntoStaticStr,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ProxyKind {
     /// A gateway whose Deployment a user or a chart has written.
     #[strum(serialize = "chart gateway")]
     ChartGateway,
@@ -32,7 +32,7 @@ pub enum Kind {
     AmbientApp,
 }
 
-impl Kind {
+impl ProxyKind {
     /// The name in tables and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -89,7 +89,7 @@ impl Default for Manager {
 
 /// The gate of laststream in the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gate {
+pub struct ProxyGate {
     /// Its deadline, in milliseconds.
     pub deadline: u64,
     /// Whether its drain begins when Istio's agent stops, without a stop hook.
@@ -111,13 +111,13 @@ pub enum Job {
 /// A proxy with the settings of its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proxy {
-    pub kind: Kind,
+    pub kind: ProxyKind,
     /// The grace period in seconds; none if it is filled in later.
     pub grace: Option<u64>,
     pub hook: Hook,
     pub agent: Agent,
     pub manager: Manager,
-    pub gate: Option<Gate>,
+    pub gate: Option<ProxyGate>,
     pub job: Job,
     /// Whether Envoy gets its listeners from a control plane, so that files do not show them.
     pub is_by_xds: bool,
@@ -126,7 +126,7 @@ pub struct Proxy {
 impl Proxy {
     /// A proxy with the defaults of Kubernetes, Istio and Envoy Gateway.
     #[must_use]
-    pub fn of(kind: Kind) -> Self {
+    pub fn of(kind: ProxyKind) -> Self {
         Self {
             kind,
             grace: Some(30),

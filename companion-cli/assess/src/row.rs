@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::moment::Certainty;
-use crate::proxy::Kind;
+use crate::proxy::ProxyKind;
 use crate::stop::{Stop, Verdict};
 
 /// The object that makes the pods of a proxy.
@@ -40,7 +40,7 @@ pub struct Row {
     pub pods: Option<usize>,
     /// The grace period in seconds; none if it is filled in later.
     pub grace: Option<u64>,
-    pub proxy: Kind,
+    pub proxy: ProxyKind,
     /// Whether a Job makes the pods.
     pub is_job: bool,
     pub stop: Stop,
@@ -62,7 +62,7 @@ impl Row {
 
     /// Whether the sentence is new to a user: where laststream is, or no proxy, it is not.
     fn is_without_laststream(&self) -> bool {
-        self.proxy != Kind::AmbientApp && !self.stop.is_held
+        self.proxy != ProxyKind::AmbientApp && !self.stop.is_held
     }
 
     fn json(&self) -> Value {
@@ -102,7 +102,7 @@ impl Assessment {
     #[must_use]
     pub fn of(mut rows: Vec<Row>, without_proxy: BTreeMap<Option<String>, usize>) -> Self {
         rows.sort_by(|one, two| {
-            let key = |row: &Row| (row.proxy == Kind::AmbientApp, row.stop.cut);
+            let key = |row: &Row| (row.proxy == ProxyKind::AmbientApp, row.stop.cut);
             key(one).cmp(&key(two)).then_with(|| one.workload.cmp(&two.workload))
         });
         Self { rows, without_proxy }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::moment::{Certainty, Moment};
-use crate::proxy::{Gate, Hook, Job, Kind, Proxy};
+use crate::proxy::{Hook, Job, Proxy, ProxyGate, ProxyKind};
 
 /// The least time in milliseconds that kubelet leaves a container after its stop hook.
 const LEAST: u64 = 2_000;
@@ -60,15 +60,18 @@ impl Stop {
     #[must_use]
     pub fn of(proxy: &Proxy) -> Self {
         match (proxy.kind, proxy.gate) {
-            (Kind::AmbientApp, _) => ambient(proxy),
+            (ProxyKind::AmbientApp, _) => ambient(proxy),
             (_, Some(gate)) => gated(proxy, gate),
-            (Kind::NativeSidecar, None) => native(proxy),
-            (Kind::Sidecar, None) => unknown_sidecar(proxy),
-            (Kind::EnvoyGateway, None) => managed(proxy),
-            (Kind::PlainEnvoy, None) if proxy.is_by_xds => by_xds(),
-            (Kind::PlainEnvoy, None) => plain(proxy),
+            (ProxyKind::NativeSidecar, None) => native(proxy),
+            (ProxyKind::Sidecar, None) => unknown_sidecar(proxy),
+            (ProxyKind::EnvoyGateway, None) => managed(proxy),
+            (ProxyKind::PlainEnvoy, None) if proxy.is_by_xds => by_xds(),
+            (ProxyKind::PlainEnvoy, None) => plain(proxy),
             (
-                Kind::ChartGateway | Kind::GatewayApi | Kind::ClassicSidecar | Kind::Waypoint,
+                ProxyKind::ChartGateway
+                | ProxyKind::GatewayApi
+                | ProxyKind::ClassicSidecar
+                | ProxyKind::Waypoint,
                 None,
             ) => by_agent(proxy),
         }
@@ -157,7 +160,7 @@ fn cut_then(cut: Moment) -> String {
 }
 
 /// The verdict on a proxy that cuts requests, by their length.
-fn by_length(kind: Kind, cut: Moment, price: &str) -> (Verdict, String) {
+fn by_length(kind: ProxyKind, cut: Moment, price: &str) -> (Verdict, String) {
     let time = cut.time();
     if cut.certainty == Certainty::NotBefore && cut.millis < LONG {
         return (Verdict::Unknown, "how long its stop takes is not in these settings".to_owned());
@@ -166,7 +169,8 @@ fn by_length(kind: Kind, cut: Moment, price: &str) -> (Verdict, String) {
         let why = format!("only what takes longer than {time} is cut, and {price}");
         return (Verdict::LongStreams, why);
     }
-    let measured = if kind == Kind::Waypoint { "; by Istio's source, not measured" } else { "" };
+    let measured =
+        if kind == ProxyKind::Waypoint { "; by Istio's source, not measured" } else { "" };
     (Verdict::Yes, format!("what takes longer than {time} is cut{measured}"))
 }
 
@@ -288,11 +292,11 @@ fn by_xds() -> Stop {
 }
 
 /// The gate ends Envoy, or lets its stop hook go, when the last stream has ended.
-fn gated(proxy: &Proxy, gate: Gate) -> Stop {
-    let has_agent = !matches!(proxy.kind, Kind::EnvoyGateway | Kind::PlainEnvoy);
+fn gated(proxy: &Proxy, gate: ProxyGate) -> Stop {
+    let has_agent = !matches!(proxy.kind, ProxyKind::EnvoyGateway | ProxyKind::PlainEnvoy);
     let with_hook = Proxy { hook: Hook::Sleep(gate.deadline), ..*proxy };
     let cut = match (proxy.kind, gate.is_started_by_agent) {
-        (Kind::NativeSidecar, _) => Signals::of(&Proxy { hook: Hook::None, ..*proxy }).kill,
+        (ProxyKind::NativeSidecar, _) => Signals::of(&Proxy { hook: Hook::None, ..*proxy }).kill,
         (_, true) => agent_end(proxy).0,
         (_, false) if has_agent => agent_end(&with_hook).0,
         (_, false) => Signals::of(&with_hook).term,
@@ -344,14 +348,14 @@ fn of_job(proxy: &Proxy) -> Option<(Verdict, String)> {
 /// The command that installs laststream, with the page that says how; or that nothing is to do.
 fn next(proxy: &Proxy) -> String {
     let page = match (proxy.kind, proxy.job) {
-        (Kind::NativeSidecar, _) => return "nothing".to_owned(),
+        (ProxyKind::NativeSidecar, _) => return "nothing".to_owned(),
         (_, Job::Unended | Job::Ended) => "jobs",
-        (Kind::ChartGateway, _) => "istio-gateway",
-        (Kind::GatewayApi, _) => "gateway-api",
-        (Kind::Waypoint, _) => "waypoint",
-        (Kind::EnvoyGateway, _) => "envoy-gateway",
-        (Kind::PlainEnvoy, _) => "plain-envoy",
-        (Kind::ClassicSidecar | Kind::Sidecar | Kind::AmbientApp, _) => "sidecar",
+        (ProxyKind::ChartGateway, _) => "istio-gateway",
+        (ProxyKind::GatewayApi, _) => "gateway-api",
+        (ProxyKind::Waypoint, _) => "waypoint",
+        (ProxyKind::EnvoyGateway, _) => "envoy-gateway",
+        (ProxyKind::PlainEnvoy, _) => "plain-envoy",
+        (ProxyKind::ClassicSidecar | ProxyKind::Sidecar | ProxyKind::AmbientApp, _) => "sidecar",
     };
     format!(
         "laststream render all --policy policy.yaml --output-dir laststream # the policy: \

@@ -11,10 +11,10 @@ fn shown(proxy: &Proxy) -> String {
 fn the_settings_decide_when_a_request_is_cut() {
     let of = Proxy::of;
     let agent = |drain| Agent { drain: Some(drain), is_assumed: false, ..Agent::default() };
-    let gateway = of(Kind::ChartGateway);
+    let gateway = of(ProxyKind::ChartGateway);
     let set = Proxy { agent: agent(5_000), ..gateway };
     let zero = Agent { exit_on_zero: Some(5_000), ..agent(5_000) };
-    let gate = |deadline, is_started_by_agent| Some(Gate { deadline, is_started_by_agent });
+    let gate = |deadline, is_started_by_agent| Some(ProxyGate { deadline, is_started_by_agent });
     let manager = Manager { is_assumed: false, ..Manager::default() };
     for (name, proxy, expected) in [
         ("as installed", gateway, "5 s if the mesh's defaults hold; yes"),
@@ -56,33 +56,37 @@ fn the_settings_decide_when_a_request_is_cut() {
             Proxy { gate: gate(60_000, true), agent: agent(63_000), grace: Some(70), ..set },
             "63 s; no",
         ),
-        ("Gateway API", Proxy { agent: agent(5_000), ..of(Kind::GatewayApi) }, "5 s; yes"),
-        ("classic", Proxy { agent: agent(5_000), ..of(Kind::ClassicSidecar) }, "5 s; yes"),
-        ("native", of(Kind::NativeSidecar), "30 s; no"),
-        ("native, exit on zero", Proxy { agent: zero, ..of(Kind::NativeSidecar) }, "30 s; no"),
-        ("sidecar", of(Kind::Sidecar), "not before 5 s; it depends"),
-        ("waypoint", Proxy { agent: agent(5_000), ..of(Kind::Waypoint) }, "5 s; yes"),
+        ("Gateway API", Proxy { agent: agent(5_000), ..of(ProxyKind::GatewayApi) }, "5 s; yes"),
+        ("classic", Proxy { agent: agent(5_000), ..of(ProxyKind::ClassicSidecar) }, "5 s; yes"),
+        ("native", of(ProxyKind::NativeSidecar), "30 s; no"),
+        ("native, exit on zero", Proxy { agent: zero, ..of(ProxyKind::NativeSidecar) }, "30 s; no"),
+        ("sidecar", of(ProxyKind::Sidecar), "not before 5 s; it depends"),
+        ("waypoint", Proxy { agent: agent(5_000), ..of(ProxyKind::Waypoint) }, "5 s; yes"),
         (
             "Envoy Gateway",
-            Proxy { grace: Some(360), ..of(Kind::EnvoyGateway) },
+            Proxy { grace: Some(360), ..of(ProxyKind::EnvoyGateway) },
             "60 s if the mesh's defaults hold; for long streams only",
         ),
         (
             "Envoy Gateway, set",
-            Proxy { grace: Some(360), manager, ..of(Kind::EnvoyGateway) },
+            Proxy { grace: Some(360), manager, ..of(ProxyKind::EnvoyGateway) },
             "60 s; for long streams only",
         ),
-        ("plain", of(Kind::PlainEnvoy), "0 s; yes"),
+        ("plain", of(ProxyKind::PlainEnvoy), "0 s; yes"),
         (
             "plain, a sleep",
-            Proxy { hook: Hook::Sleep(10_000), ..of(Kind::PlainEnvoy) },
+            Proxy { hook: Hook::Sleep(10_000), ..of(ProxyKind::PlainEnvoy) },
             "10 s; yes",
         ),
-        ("plain, a gate", Proxy { gate: gate(20_000, false), ..of(Kind::PlainEnvoy) }, "20 s; no"),
-        ("ambient", of(Kind::AmbientApp), "not before 0 s; no"),
+        (
+            "plain, a gate",
+            Proxy { gate: gate(20_000, false), ..of(ProxyKind::PlainEnvoy) },
+            "20 s; no",
+        ),
+        ("ambient", of(ProxyKind::AmbientApp), "not before 0 s; no"),
         (
             "ambient, a sleep",
-            Proxy { hook: Hook::Sleep(5_000), ..of(Kind::AmbientApp) },
+            Proxy { hook: Hook::Sleep(5_000), ..of(ProxyKind::AmbientApp) },
             "not before 5 s; no",
         ),
     ] {
@@ -93,12 +97,12 @@ fn the_settings_decide_when_a_request_is_cut() {
 #[test]
 fn a_job_does_not_end_beside_a_classic_sidecar() {
     let job = |kind, job| Stop::of(&Proxy { job, ..Proxy::of(kind) });
-    let classic = job(Kind::ClassicSidecar, Job::Unended);
+    let classic = job(ProxyKind::ClassicSidecar, Job::Unended);
     assert!(classic.why.contains("the Job does not end"), "{}", classic.why);
     assert!(classic.next.contains("docs/install/jobs.md"), "{}", classic.next);
     assert_eq!(classic.verdict, Verdict::Yes);
-    assert!(!job(Kind::ClassicSidecar, Job::Ended).why.contains("does not end"));
-    assert_eq!(job(Kind::NativeSidecar, Job::Unended).verdict, Verdict::No);
+    assert!(!job(ProxyKind::ClassicSidecar, Job::Ended).why.contains("does not end"));
+    assert_eq!(job(ProxyKind::NativeSidecar, Job::Unended).verdict, Verdict::No);
 }
 
 fn row(name: &str, proxy: &Proxy) -> Row {
@@ -112,13 +116,13 @@ fn row(name: &str, proxy: &Proxy) -> Row {
 /// The failure of CI hangs on these.
 #[test]
 fn rows_are_sorted_by_what_is_lost_and_unknown_times_are_no_loss() {
-    let script = Proxy { hook: Hook::Other, ..Proxy::of(Kind::ChartGateway) };
+    let script = Proxy { hook: Hook::Other, ..Proxy::of(ProxyKind::ChartGateway) };
     let rows = vec![
-        row("native", &Proxy::of(Kind::NativeSidecar)),
-        row("ambient", &Proxy::of(Kind::AmbientApp)),
+        row("native", &Proxy::of(ProxyKind::NativeSidecar)),
+        row("ambient", &Proxy::of(ProxyKind::AmbientApp)),
         row("script", &script),
-        row("gateway", &Proxy::of(Kind::ChartGateway)),
-        row("plain", &Proxy::of(Kind::PlainEnvoy)),
+        row("gateway", &Proxy::of(ProxyKind::ChartGateway)),
+        row("plain", &Proxy::of(ProxyKind::PlainEnvoy)),
     ];
     let assessment = Assessment::of(rows, [(None, 3)].into());
     let names = |rows: Vec<&Row>| -> Vec<String> {

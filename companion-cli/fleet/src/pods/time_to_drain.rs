@@ -1,7 +1,7 @@
 //! The time that streams have when a pod ends, from its stop hook or the time that Istio's agent
 //! waits, and its grace period. Pure.
 
-use laststream_assess::{Kind, Proxy, Stop};
+use laststream_assess::{Proxy, ProxyKind, Stop};
 
 use crate::pods::facts::{ISTIO_PROXY, PodFacts};
 use crate::pods::hook::Hook;
@@ -37,16 +37,16 @@ pub(crate) fn bound(pod: &PodFacts) -> Bound {
 /// The bound of a pod whose proxy has no stop hook.
 fn without_hook(pod: &PodFacts) -> Bound {
     let kind = match pod.proxy.as_deref() {
-        Some(ISTIO_PROXY) if pod.is_native => Kind::NativeSidecar,
-        Some(ISTIO_PROXY) => Kind::ClassicSidecar, // a gateway's agent does the same
-        _ => Kind::PlainEnvoy,
+        Some(ISTIO_PROXY) if pod.is_native => ProxyKind::NativeSidecar,
+        Some(ISTIO_PROXY) => ProxyKind::ClassicSidecar, // a gateway's agent does the same
+        _ => ProxyKind::PlainEnvoy,
     };
     let Stop { ended_by, cut, .. } = Stop::of(&Proxy { grace: Some(pod.grace), ..Proxy::of(kind) });
     let seconds = cut.millis / 1000;
     let warning = format!(
         "its proxy has no stop hook: what takes longer than {seconds} s is cut ({ended_by})"
     );
-    Bound { seconds, warning: (kind != Kind::NativeSidecar).then_some(warning) }
+    Bound { seconds, warning: (kind != ProxyKind::NativeSidecar).then_some(warning) }
 }
 
 /// The lines to print before pods are deleted: one line for all pods with the same bound and grace

@@ -1,6 +1,6 @@
 //! The rows of whole bootstraps: Envoys without a mesh.
 
-use laststream_assess::{Kind, Proxy, Row, Workload};
+use laststream_assess::{Proxy, ProxyKind, Row, Workload};
 
 use super::mesh::read_gate;
 use super::workloads::row;
@@ -16,7 +16,7 @@ pub(super) fn rows(inputs: &Inputs) -> Vec<Row> {
     let row_of = |root: Node<'_>| {
         let gate = gates(inputs).find(|(module, _)| module.plugin.outermost().tree == root.tree);
         let gate = gate.map(|(_, gate)| read_gate(&gate));
-        let usual = Proxy::of(Kind::PlainEnvoy);
+        let usual = Proxy::of(ProxyKind::PlainEnvoy);
         let grace = usual.grace.filter(|_| gate.is_none());
         let is_by_xds =
             discovers_listeners(root) && root.list("static_resources.listeners").next().is_none();

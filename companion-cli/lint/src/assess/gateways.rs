@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use laststream_assess::{Gate, Hook, Kind, Manager, Proxy, Row, Workload};
+use laststream_assess::{Hook, Manager, Proxy, ProxyGate, ProxyKind, Row, Workload};
 
 use super::mesh::{Mesh, selecting};
 use super::settings::Settings;
@@ -18,17 +18,17 @@ use manifest_lint::overlaid::Overlaid;
 use manifest_lint::pods::{PROXIES, Pod, pods};
 use manifest_lint::reach::Reach;
 
-const CONTROLLERS: [(&str, Kind); 3] = [
-    ("istio.io/gateway-controller", Kind::GatewayApi),
-    ("istio.io/mesh-controller", Kind::Waypoint),
-    ("gateway.envoyproxy.io/gatewayclass-controller", Kind::EnvoyGateway),
+const CONTROLLERS: [(&str, ProxyKind); 3] = [
+    ("istio.io/gateway-controller", ProxyKind::GatewayApi),
+    ("istio.io/mesh-controller", ProxyKind::Waypoint),
+    ("gateway.envoyproxy.io/gatewayclass-controller", ProxyKind::EnvoyGateway),
 ];
 /// Classes that their controllers make, or that their documentation names.
-const CLASSES: [(&str, Kind); 4] = [
-    ("istio", Kind::GatewayApi),
-    (WAYPOINTS, Kind::Waypoint),
-    ("eg", Kind::EnvoyGateway),
-    ("envoy-gateway", Kind::EnvoyGateway),
+const CLASSES: [(&str, ProxyKind); 4] = [
+    ("istio", ProxyKind::GatewayApi),
+    (WAYPOINTS, ProxyKind::Waypoint),
+    ("eg", ProxyKind::EnvoyGateway),
+    ("envoy-gateway", ProxyKind::EnvoyGateway),
 ];
 /// The spec of the pods in the patch of an EnvoyProxy.
 const PATCHED: &str = "spec.provider.kubernetes.envoyDeployment|envoyDaemonSet.patch.value.spec.\
@@ -59,8 +59,8 @@ pub(super) fn rows<'g, 'r>(inputs: &'g Inputs, mesh: &Mesh<'g>, others: &'r [Row
     let overlays: Vec<Pod<'g>> = pods(inputs).filter(|pod| pod.is_overlay()).collect();
     let row_of = |gateway: Object<'g>| {
         let proxy = match kind_of(inputs, gateway)? {
-            Kind::EnvoyGateway if is_on_host(inputs, gateway) => return None,
-            Kind::EnvoyGateway => of_envoy_gateway(inputs, gateway),
+            ProxyKind::EnvoyGateway if is_on_host(inputs, gateway) => return None,
+            ProxyKind::EnvoyGateway => of_envoy_gateway(inputs, gateway),
             kind if is_managed(gateway) => of_istio(mesh, gateway, kind, &overlays),
             _ => return None,
         };
@@ -69,14 +69,14 @@ pub(super) fn rows<'g, 'r>(inputs: &'g Inputs, mesh: &Mesh<'g>, others: &'r [Row
     gateways.filter_map(row_of).collect()
 }
 
-fn kind_of(inputs: &Inputs, gateway: Object<'_>) -> Option<Kind> {
+fn kind_of(inputs: &Inputs, gateway: Object<'_>) -> Option<ProxyKind> {
     if gateway.parameters("EnvoyProxy").is_some() {
-        return Some(Kind::EnvoyGateway);
+        return Some(ProxyKind::EnvoyGateway);
     }
     let class = gateway.gateway_class();
     let controller =
         class_of(inputs, gateway).and_then(|class| class.node.text_of("spec.controllerName"));
-    let of = |table: &[(&str, Kind)], name: &str| {
+    let of = |table: &[(&str, ProxyKind)], name: &str| {
         table.iter().find(|(own, _)| *own == name).map(|(_, kind)| *kind)
     };
     match controller {
@@ -97,7 +97,12 @@ fn is_managed(gateway: Object<'_>) -> bool {
     addresses.len() < 2 && addresses.iter().all(is_ip)
 }
 
-fn of_istio<'g>(mesh: &Mesh<'g>, gateway: Object<'g>, kind: Kind, overlays: &[Pod<'g>]) -> Proxy {
+fn of_istio<'g>(
+    mesh: &Mesh<'g>,
+    gateway: Object<'g>,
+    kind: ProxyKind,
+    overlays: &[Pod<'g>],
+) -> Proxy {
     let overlaid = Overlaid::of_gateway(gateway);
     let overlay = |pod: &&Pod<'g>| {
         pod.class().is_some_and(|class| class == gateway.gateway_class())
@@ -147,7 +152,7 @@ fn is_on_host(inputs: &Inputs, gateway: Object<'_>) -> bool {
 }
 
 fn of_envoy_gateway(inputs: &Inputs, gateway: Object<'_>) -> Proxy {
-    let usual = Proxy::of(Kind::EnvoyGateway);
+    let usual = Proxy::of(ProxyKind::EnvoyGateway);
     let is_named = gateway.parameters("EnvoyProxy").is_some();
     let Some(object) = envoy_proxy(inputs, gateway) else {
         let grace = usual.manager.timeout.map(|millis| millis / 1000 + ENVOY_GATEWAY_GRACE);
@@ -177,12 +182,12 @@ fn of_envoy_gateway(inputs: &Inputs, gateway: Object<'_>) -> Proxy {
 }
 
 /// The gate in the bootstrap of an EnvoyProxy, if the stop hook asks it.
-fn gate_in(inputs: &Inputs, proxy: Object<'_>, hook: Option<Node<'_>>) -> Option<Gate> {
+fn gate_in(inputs: &Inputs, proxy: Object<'_>, hook: Option<Node<'_>>) -> Option<ProxyGate> {
     let by_hook = hook.and_then(hooks::gate_of)?;
     let rendered = gates(inputs).find(|(module, _)| {
         let holder = module.plugin.carrier().and_then(|text| object_of(text.outermost()));
         holder.is_some_and(|holder| holder.node == proxy.node)
     });
     let deadline = rendered.map_or(u64::MAX, |(_, gate)| gate.deadline_ms);
-    Some(Gate { deadline: deadline.min(by_hook.deadline), ..by_hook })
+    Some(ProxyGate { deadline: deadline.min(by_hook.deadline), ..by_hook })
 }

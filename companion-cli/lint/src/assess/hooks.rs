@@ -1,6 +1,6 @@
 //! How long a stop hook takes.
 
-use laststream_assess::{Gate, Hook as Taken, Question};
+use laststream_assess::{Hook as Taken, ProxyGate, Question};
 use laststream_base::time_span::milliseconds;
 
 use manifest_lint::node::Node;
@@ -32,14 +32,14 @@ pub(super) fn time_of(hook: Node<'_>) -> Taken {
 }
 
 /// The gate that a stop hook asks, with the time that the hook waits for it.
-pub(super) fn gate_of(hook: Node<'_>) -> Option<Gate> {
+pub(super) fn gate_of(hook: Node<'_>) -> Option<ProxyGate> {
     let hook = Hook { node: hook };
     let path = hook.node.text_of("httpGet.path").unwrap_or_default();
     let limit = match path.starts_with("/prestop") {
         true => None,
         false => Question::of(&hook.words())?.limit,
     };
-    Some(Gate { deadline: limit.unwrap_or(u64::MAX), is_started_by_agent: false })
+    Some(ProxyGate { deadline: limit.unwrap_or(u64::MAX), is_started_by_agent: false })
 }
 
 /// Whether this is the hook by which Istio keeps a native sidecar.

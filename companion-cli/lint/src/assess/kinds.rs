@@ -1,7 +1,7 @@
 //! Which proxy a pod has, by what its object shows. A pod without a sign has none: most pods of a
 //! cluster are not in a mesh.
 
-use laststream_assess::Kind;
+use laststream_assess::ProxyKind;
 
 use super::mesh::Mesh;
 use laststream_base::istio::WAYPOINTS;
@@ -25,9 +25,9 @@ const REDIRECTION: &str = "ambient.istio.io/redirection";
 const SIGNS: [&str; 3] = ["sidecar.istio.io/", "proxy.istio.io/", "traffic.sidecar.istio.io/"];
 
 /// The kind of the proxy, and the name of its container; none if the pod shows no proxy.
-pub(super) fn kind_of<'g>(mesh: &Mesh<'g>, parts: &[Pod<'g>]) -> Option<(Kind, &'g str)> {
+pub(super) fn kind_of<'g>(mesh: &Mesh<'g>, parts: &[Pod<'g>]) -> Option<(ProxyKind, &'g str)> {
     if parts.iter().any(|pod| pod.label(ENVOY_GATEWAY[1]).is_some()) {
-        return Some((Kind::EnvoyGateway, PROXIES[1]));
+        return Some((ProxyKind::EnvoyGateway, PROXIES[1]));
     }
     let of_istio = || {
         let is_injected = is_injected(mesh, parts);
@@ -39,9 +39,9 @@ pub(super) fn kind_of<'g>(mesh: &Mesh<'g>, parts: &[Pod<'g>]) -> Option<(Kind, &
     // A command in place of the agent's: SIGTERM reaches Envoy.
     let has_agent = !proxy_container(parts).is_some_and(runs_envoy);
     of_istio()
-        .map(|kind| (if has_agent { kind } else { Kind::PlainEnvoy }, PROXIES[0]))
+        .map(|kind| (if has_agent { kind } else { ProxyKind::PlainEnvoy }, PROXIES[0]))
         .or_else(|| plain_envoy(parts))
-        .or_else(|| is_ambient(mesh, parts).then_some((Kind::AmbientApp, "")))
+        .or_else(|| is_ambient(mesh, parts).then_some((ProxyKind::AmbientApp, "")))
 }
 
 fn proxy_container<'g>(parts: &[Pod<'g>]) -> Option<Node<'g>> {
@@ -58,7 +58,7 @@ fn runs_envoy(proxy: Node<'_>) -> bool {
     first.rsplit('/').next() == Some("envoy")
 }
 
-fn istio_kind(mesh: &Mesh<'_>, parts: &[Pod<'_>]) -> Kind {
+fn istio_kind(mesh: &Mesh<'_>, parts: &[Pod<'_>]) -> ProxyKind {
     let any = |check: &dyn Fn(&Pod<'_>) -> bool| parts.iter().any(check);
     let container = proxy_container(parts);
     let has_argument = |word: &str| {
@@ -66,13 +66,13 @@ fn istio_kind(mesh: &Mesh<'_>, parts: &[Pod<'_>]) -> Kind {
         arguments.any(|argument| argument.text() == Some(word))
     };
     if has_argument("waypoint") || any(&|pod| pod.label(CLASS) == Some(WAYPOINTS)) {
-        return Kind::Waypoint;
+        return ProxyKind::Waypoint;
     }
     if any(&|pod| pod.label(GATEWAY).is_some()) {
-        return Kind::GatewayApi;
+        return ProxyKind::GatewayApi;
     }
     if has_argument("router") || any(&|pod| pod.is_gateway()) {
-        return Kind::ChartGateway;
+        return ProxyKind::ChartGateway;
     }
     let rendered = container.filter(|container| is_rendered(*container));
     let is_native = match rendered {
@@ -83,9 +83,9 @@ fn istio_kind(mesh: &Mesh<'_>, parts: &[Pod<'_>]) -> Kind {
         }
     };
     match is_native {
-        Some(true) => Kind::NativeSidecar,
-        Some(false) => Kind::ClassicSidecar,
-        None => Kind::Sidecar,
+        Some(true) => ProxyKind::NativeSidecar,
+        Some(false) => ProxyKind::ClassicSidecar,
+        None => ProxyKind::Sidecar,
     }
 }
 
@@ -132,12 +132,12 @@ fn annotations<'g>(pod: Pod<'g>) -> impl Iterator<Item = &'g str> {
 }
 
 /// An Envoy that no mesh has put into the pod, with the name of its container.
-fn plain_envoy<'g>(parts: &[Pod<'g>]) -> Option<(Kind, &'g str)> {
+fn plain_envoy<'g>(parts: &[Pod<'g>]) -> Option<(ProxyKind, &'g str)> {
     let mut containers = parts.iter().flat_map(|pod| pod.spec.list("containers"));
     let envoy = containers.find(|container| {
         container.text_of("image").is_some_and(is_envoy) && !is_shell(*container)
     })?;
-    Some((Kind::PlainEnvoy, envoy.text_of("name")?))
+    Some((ProxyKind::PlainEnvoy, envoy.text_of("name")?))
 }
 
 /// Images of the organisation `envoyproxy` that hold Envoy, beside `envoy` itself.

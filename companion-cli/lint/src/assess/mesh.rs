@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use laststream_assess::Gate;
+use laststream_assess::ProxyGate;
 
 use super::facts::{CHART_DEFAULTS, Facts, facts};
 use super::nearness;
@@ -34,7 +34,7 @@ pub(super) struct Mesh<'g> {
     pub(super) proxy_configs: Vec<Object<'g>>,
     /// By name, each with its place.
     namespaces: HashMap<&'g str, Vec<(Node<'g>, Namespace)>>,
-    gates: HashMap<Node<'g>, Gate>,
+    gates: HashMap<Node<'g>, ProxyGate>,
 }
 
 impl<'g> Mesh<'g> {
@@ -85,7 +85,7 @@ impl<'g> Mesh<'g> {
     }
 
     /// The gate that these inputs have for a pod.
-    pub(super) fn gate(&self, pod: Pod<'g>) -> Option<Gate> {
+    pub(super) fn gate(&self, pod: Pod<'g>) -> Option<ProxyGate> {
         self.gates.get(&pod.template).copied()
     }
 }
@@ -132,12 +132,12 @@ fn is_of_schema(node: Node<'_>) -> bool {
         || object_of(node).is_some_and(|object| object.kind == "CustomResourceDefinition")
 }
 
-pub(super) fn read_gate(gate: &wire::Gate) -> Gate {
-    Gate { deadline: gate.deadline_ms, is_started_by_agent: starts_by_agent(gate) }
+pub(super) fn read_gate(gate: &wire::Gate) -> ProxyGate {
+    ProxyGate { deadline: gate.deadline_ms, is_started_by_agent: starts_by_agent(gate) }
 }
 
 /// The gates with the criteria by which they select pods.
-pub(super) fn selecting(inputs: &Inputs) -> impl Iterator<Item = (&Reach, Gate)> {
+pub(super) fn selecting(inputs: &Inputs) -> impl Iterator<Item = (&Reach, ProxyGate)> {
     gates(inputs).map(|(module, gate)| (module.reach(), read_gate(&gate))).take(MOST)
 }
 

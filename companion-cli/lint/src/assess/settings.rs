@@ -1,7 +1,7 @@
 //! The settings of one proxy, wherever they are written: in its pod, in annotations, in the values
 //! of a chart, in the mesh.
 
-use laststream_assess::{Agent, Gate, Hook, Job, Kind, Proxy};
+use laststream_assess::{Agent, Hook, Job, Proxy, ProxyGate, ProxyKind};
 use laststream_base::time_span::{is_time, milliseconds};
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub(super) struct Settings<'g> {
     pub(super) grace: Option<Node<'g>>,
     /// Whether the whole pod is here, so that it has the default of what is not.
     pub(super) is_whole: bool,
-    pub(super) gate: Option<Gate>,
+    pub(super) gate: Option<ProxyGate>,
     pub(super) job: Job,
     pub(super) defaults: Defaults<'g>,
 }
@@ -60,20 +60,23 @@ impl<'g> Settings<'g> {
         }
     }
 
-    pub(super) fn proxy(&self, kind: Kind, mesh: &Mesh<'g>) -> Proxy {
+    pub(super) fn proxy(&self, kind: ProxyKind, mesh: &Mesh<'g>) -> Proxy {
         let hook = self.hook.filter(|hook| !hooks::is_istios(*hook));
-        let is_sidecar = matches!(kind, Kind::ClassicSidecar | Kind::NativeSidecar | Kind::Sidecar);
+        let is_sidecar = matches!(
+            kind,
+            ProxyKind::ClassicSidecar | ProxyKind::NativeSidecar | ProxyKind::Sidecar
+        );
         let hook = hook.or(mesh.hook.filter(|_| is_sidecar));
         let by_hook = hook.and_then(hooks::gate_of);
         let gate = match (self.gate, by_hook) {
             (Some(gate), _) if gate.is_started_by_agent => Some(gate),
             // Without a hook that asks it, the gate holds nothing.
             (Some(gate), Some(by_hook)) => {
-                Some(Gate { deadline: gate.deadline.min(by_hook.deadline), ..gate })
+                Some(ProxyGate { deadline: gate.deadline.min(by_hook.deadline), ..gate })
             }
             (_, by_hook) => by_hook,
         };
-        let may_be_native = matches!(kind, Kind::NativeSidecar | Kind::Sidecar);
+        let may_be_native = matches!(kind, ProxyKind::NativeSidecar | ProxyKind::Sidecar);
         let is_drained = self.hook.is_some_and(hooks::is_istios) && !may_be_native;
         // An agent that has drained already ends Envoy at SIGTERM, at once.
         let drained = Agent { drain: Some(0), is_assumed: false, exit_on_zero: None };

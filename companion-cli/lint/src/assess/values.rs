@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use laststream_assess::{Kind, Row, Workload};
+use laststream_assess::{ProxyKind, Row, Workload};
 
 use super::facts::CHART_DEFAULTS;
 use super::folder;
@@ -71,7 +71,7 @@ fn row_of<'g>(inputs: &'g Inputs, mesh: &Mesh<'g>, place: Node<'g>, values: &[No
         defaults: mesh.defaults(place),
         ..Settings::default()
     };
-    let row = row(inputs, place, settings.proxy(Kind::ChartGateway, mesh), None);
+    let row = row(inputs, place, settings.proxy(ProxyKind::ChartGateway, mesh), None);
     if !row.workload.kind.is_empty() {
         return row;
     }

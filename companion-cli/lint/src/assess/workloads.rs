@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use laststream_assess::{Hook as Taken, Job, Kind, Manager, Proxy, Row, Stop, Workload as Name};
+use laststream_assess::{
+    Hook as Taken, Job, Manager, Proxy, ProxyKind, Row, Stop, Workload as Name,
+};
 use laststream_base::time_span::milliseconds;
 
 use super::kinds::kind_of;
@@ -40,7 +42,7 @@ pub(super) fn rows<'g>(
         let mut settings = Settings::of_pod(mesh, parts[0].template, &parts, container);
         settings.is_whole = parts.iter().any(|part| is_whole(*part));
         settings.job = job(pod);
-        if kind == Kind::AmbientApp {
+        if kind == ProxyKind::AmbientApp {
             let mut hooks =
                 parts.iter().flat_map(|it| it.spec.all("containers[].lifecycle.preStop"));
             settings.hook = hooks.next();
@@ -68,7 +70,7 @@ fn is_whole(pod: Pod<'_>) -> bool {
 /// A pod that Envoy Gateway has made has its drain time in the stop hook of its shutdown manager,
 /// and in Envoy's container the hook that asks the manager.
 fn with_manager(proxy: Proxy, settings: &Settings<'_>, parts: &[Pod<'_>]) -> Proxy {
-    if proxy.kind != Kind::EnvoyGateway {
+    if proxy.kind != ProxyKind::EnvoyGateway {
         return proxy;
     }
     let asks_manager = settings.hook.is_some_and(|hook| {
