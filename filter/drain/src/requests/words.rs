@@ -9,8 +9,8 @@ use crate::state::{AgentState, App, CountState, DrainPolicy, EnvoyCount, Phase, 
 const HOLDING: &str = ", and Envoy's own count is not known: holding until the deadline";
 
 /// The advice on how to make Envoy export its own count.
-pub const ADVICE: &str = "Envoy does not export its own count of requests, so none can be \
-    compared; in Istio the annotation `sidecar.istio.io/statsInclusionSuffixes: \
+pub const ADVICE: &str = "Envoy does not export its own count of requests; in Istio the annotation \
+    `sidecar.istio.io/statsInclusionSuffixes: \
     downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered,\
     downstream_cx_http3_active` makes the count exact";
 
@@ -21,7 +21,7 @@ const NO_ADMIN: &str = "`gate.admin.cluster` is empty, so Envoy cannot be asked 
 /// The advice if the agent's stop would not be seen.
 const NO_AGENT: &str = "Istio's agent has not answered since Envoy started, so its stop begins no \
     drain, and it ends Envoy after `terminationDrainDuration`; the endpoint of \
-    `gate.admin.agent_cluster` must be its status port, 15020 unless the mesh says otherwise";
+    `gate.admin.agent_cluster` must be its status port, 15020 by default";
 
 /// The advice if new requests cannot be refused behind the last call.
 const NO_ROUTES: &str = "Envoy's runtime cannot be told to refuse new requests, so the last call \
@@ -116,9 +116,7 @@ pub(crate) fn sentence(view: &View, policy: &DrainPolicy) -> String {
             format!("nothing is in flight, for {} of {} ms", (*now - *since).0, policy.quiet.0)
         }
         Reason::Open(Phase::Forced) => format!("forced: {}", record.force_reason),
-        Reason::Open(Phase::Expired) => {
-            "the deadline came before the last stream was known to have ended".into()
-        }
+        Reason::Open(Phase::Expired) => "the deadline came first".into(),
         Reason::Open(_) => "the last stream has ended".into(),
     }
 }
