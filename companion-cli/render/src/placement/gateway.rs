@@ -89,8 +89,8 @@ impl OwnPod for Gateways {
 fn how_to_upgrade(file: &str) -> String {
     format!(
         "Values for Istio's gateway chart: helm upgrade --reuse-values --namespace NAMESPACE \
-            istio-ingressgateway istio/gateway --version CHART_VERSION -f {file} (CHART_VERSION: \
-            as `helm list` shows it; without it helm also upgrades the gateway)"
+            RELEASE istio/gateway --version CHART_VERSION -f {file} (RELEASE and CHART_VERSION: \
+            as `helm list` shows them; without a version helm also upgrades the gateway)"
     )
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kit::Outcome;
 
-use super::{DIGEST, gateway, render_policy};
+use super::{DIGEST, folder, gateway, render, render_policy};
 use crate::support::laststream;
 
 #[test]
@@ -113,6 +113,15 @@ fn questionable_policies_get_a_warning() -> Outcome {
     assert!(!rendered.stderr.contains("no gate"), "{rendered:?}");
     let class = gateway() + "placement: {gateway_api: {class: istio}}\n";
     render_policy(&class, &["envoyfilter"])?.expect(0)?.stderr_contains("meant for a class")?;
+    // A Job has no request that it takes.
+    let job = format!(
+        "namespace: shop\nmodule: oci://h/r@{DIGEST}\nplacement: {{sidecar: {{native: false}}}}\n\
+         job: {{name: j, container: app, command: [/x], program_image: \"h/r:t\"}}\n"
+    );
+    let folder = folder(&job);
+    let all = ["all", "--policy", "policy.yaml", "--output-dir", "out"];
+    let rendered = render(folder.path(), &all)?.expect(0)?;
+    assert!(!rendered.stderr.contains("requests of up to"), "{rendered:?}");
     Ok(())
 }
 
