@@ -20,19 +20,20 @@ impl Question {
     /// None: the command does not ask a gate. A shell's script is one of the words.
     #[must_use]
     pub fn of(command: &[&str]) -> Option<Self> {
-        let words = command.iter().flat_map(|word| word.split([' ', '=']));
+        let is_end = |character: char| character.is_whitespace() || character == '=';
+        let words = command.iter().flat_map(|word| word.split(is_end));
         let words: Vec<&str> = words.map(|word| word.trim_matches('"')).collect();
-        let has_pair = |first: &str, second: &str| {
-            words.windows(2).any(|pair| pair[0].contains(first) && pair[1] == second)
+        let runs = |program: &str, command: &str| {
+            words.iter().skip_while(|word| !word.contains(program)).any(|word| *word == command)
         };
         let names_path = words.iter().any(|word| word.contains("/prestop"));
-        if !names_path && !has_pair("laststream", "prestop") {
+        if !names_path && !runs("laststream", "prestop") {
             return None;
         }
         let is_option = |word: &&str| matches!(*word, "--timeout" | "--timeoutSeconds");
         let limit = match words.iter().position(is_option) {
             Some(at) => words.get(at + 1).and_then(|value| milliseconds(value)),
-            None if has_pair("pilot-agent", "wait") => Some(AGENT_WAITS),
+            None if runs("pilot-agent", "wait") => Some(AGENT_WAITS),
             None if names_path => None,
             None => Some(PROGRAM_WAITS),
         };
@@ -70,6 +71,7 @@ mod tests {
                 Some((Some(9_000), Some(90_000))),
             ),
             ("laststream prestop", Some((None, Some(25_000)))),
+            ("sh -c set -e\nlaststream -q prestop\n", Some((None, Some(25_000)))),
             (
                 "pilot-agent wait --url=http://127.0.0.1:9/prestop?wait",
                 Some((Some(9), Some(60_000))),

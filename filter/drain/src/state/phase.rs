@@ -7,6 +7,8 @@
 //!    │                    │ └──── force ─────────► forced ─────────┤
 //!    └────── cancel, or the drain has run out ─────────────────────┘
 //! ```
+//!
+//! A `drained` drain expires at its deadline, too, if a hook has no proof of zero.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
