@@ -105,11 +105,8 @@ pub(crate) fn run(command: &Run, printer: &Printer) -> Ended {
         }
         Err(error) => return Err(error.into()),
     };
-    printer.result(
-        command.output,
-        runner.places(),
-        &serve::announcement(&runner, command.upstream.is_none()),
-    );
+    let announcement = serve::announcement(&runner, command.upstream.is_none());
+    printer.result(command.output, runner.places(), &announcement);
     printer.status_line("for `laststream status` and other commands in another terminal:");
     printer.status_line(&format!("export LASTSTREAM_GATE={}", runner.places().gate));
     printer.status_line("Ctrl-C drains and ends it");
@@ -136,18 +133,16 @@ impl Parts {
         let policy = reader(&text, secret.is_some());
         let policy = self::policy(file, "the default policy", policy, printer)?;
         let (at, echo) = app(command, printer)?;
-        let protocol =
-            if command.upstream_http2 { AppProtocol::Http2 } else { AppProtocol::default() };
+        let protocol = if command.upstream_http2 { AppProtocol::Http2 } else { AppProtocol::Http1 };
         let eye = ChangeDetector::of_module(&source); // changes while it compiles are compiled next
         let module = source.bytes(printer)?;
         let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer)?;
-        let watches = if command.watch {
+        let mut watches = Watches::default();
+        if command.watch {
             let policy = file.map(|file| (file, text));
             let module = eye.map(|eye| (eye, source, module.clone()));
-            Watches::new(policy, secret.is_some(), module, Printer::default())
-        } else {
-            Watches::default()
-        };
+            watches = Watches::new(policy, secret.is_some(), module, Printer::default());
+        }
         let setup = Setup {
             envoy: envoy.binary,
             policy,
@@ -168,16 +163,18 @@ impl Parts {
 }
 
 fn is_something_to_watch(command: &Run, source: &ModuleSource) -> Result<(), String> {
-    let is_file = command.policy.as_deref().is_some_and(|file| file != Path::new("-"));
-    if command.watch && command.policy.is_some() && !is_file {
-        return Err("`--watch` cannot watch standard input: name a file with `--policy`".into());
+    match command.policy.as_deref() {
+        _ if !command.watch => Ok(()),
+        Some(file) if file == Path::new("-") => {
+            Err("`--watch` cannot watch standard input: name a file with `--policy`".into())
+        }
+        None if matches!(source, ModuleSource::Builtin) => {
+            Err("`--watch` has nothing to watch: name a file with `--policy`, or a file or a \
+                 checkout with `--module`"
+                .into())
+        }
+        _ => Ok(()),
     }
-    if command.watch && !is_file && matches!(source, ModuleSource::Builtin) {
-        return Err("`--watch` has nothing to watch: name a file with `--policy`, or a file or a \
-            checkout with `--module`"
-            .into());
-    }
-    Ok(())
 }
 
 /// The address of the app. The built-in app is returned, too, because it ends when it is dropped.
@@ -196,10 +193,8 @@ fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>),
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(port) = text.parse::<u16>() {
-        return Ok((Ipv4Addr::LOCALHOST, port).into());
-    }
-    text.parse().map_err(|_| {
+    let port = text.parse::<u16>().map(|port| (Ipv4Addr::LOCALHOST, port).into());
+    port.or_else(|_| text.parse()).map_err(|_| {
         format!("`{text}` is neither a port nor an address with a port, such as `127.0.0.1:10000`")
     })
 }

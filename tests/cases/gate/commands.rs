@@ -12,7 +12,7 @@ use super::bench::Bench;
 use crate::lab::Case;
 use kit::command::CommandOutput;
 use kit::prelude::*;
-use kit::user::{User, laststream};
+use kit::user::User;
 
 pub(crate) fn cases() -> Vec<Case> {
     [asking::cases(), jobs::cases(), waiting::cases()].concat()
@@ -27,7 +27,6 @@ impl Operator {
     }
 
     fn at(gate: &str) -> Outcome<Self> {
-        laststream()?; // built now, so that no case waits for the build
         let mut user = User::new()?;
         user.set("LASTSTREAM_GATE", gate);
         Ok(Self(Arc::new(user)))
