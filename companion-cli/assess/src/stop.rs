@@ -163,7 +163,7 @@ fn cut_then(cut: Moment) -> String {
 fn by_length(kind: ProxyKind, cut: Moment, price: &str) -> (Verdict, String) {
     let time = cut.time();
     if cut.certainty == Certainty::NotBefore && cut.millis < LONG {
-        return (Verdict::Unknown, "how long its stop takes is not in these settings".to_owned());
+        return (Verdict::Unknown, "these settings do not say how long its stop takes".to_owned());
     }
     if cut.millis >= LONG {
         let why = format!("only what takes longer than {time} is cut, and {price}");

@@ -10,7 +10,7 @@ use laststream_base::versions::{self, Release};
 use laststream_fleet::Ports;
 use laststream_gate::text::columns;
 use laststream_lint::cluster::{Judged, Snapshot};
-use laststream_lint::{self as lint, Assume};
+use laststream_lint::{self as lint, Assume, Finding};
 
 use crate::args::scan::ScanArgs;
 use crate::commands::lint::gather;
@@ -72,6 +72,9 @@ const EXAMPLES: &str = "Examples:
   laststream assess --cluster -A
   laststream assess --cluster --policy policy.yaml";
 
+/// How many files that cannot be read are named.
+const MOST_NAMED: usize = 5;
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// A table for a terminal.
@@ -124,7 +127,18 @@ fn read(command: &Assess, printer: &Printer) -> Result<Assessment, Failure> {
     if *scan != ScanArgs::default() {
         return Err(misused("the options for a cluster need `--cluster`"));
     }
-    Ok(lint::assess(gather(files)?, assume)?)
+    let (assessment, unread) = lint::assess(gather(files)?, assume)?;
+    for Finding { file, line, message, .. } in unread.iter().take(MOST_NAMED) {
+        printer.warning(&format!("cannot read {file}, line {line}: {message}"));
+    }
+    if unread.len() > MOST_NAMED {
+        let more = unread.len() - MOST_NAMED;
+        printer.warning(&format!("and {more} more, which `laststream lint` shows"));
+    }
+    if assessment.rows.is_empty() && !unread.is_empty() {
+        return Err(Failure::from("no workload with a proxy is in what could be read".to_owned()));
+    }
+    Ok(assessment)
 }
 
 /// Reads what `lint --cluster` reads, without a question to any gate.

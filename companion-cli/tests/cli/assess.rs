@@ -76,5 +76,10 @@ fn a_lost_request_can_fail_a_pipeline() -> Outcome {
     fs::write(folder.join("mesh.yaml"), "hello: world\n")?;
     let said = assess(folder, &[])?.expect(0)?;
     assert_eq!((said.stdout.as_str(), said.stderr.trim()), ("", "0 workloads with a proxy"));
+    fs::write(folder.join("chart.yaml"), "a: {{ .Values.a }}: b\n")?;
+    let said = assess(folder, &["chart.yaml"])?.expect(2)?;
+    said.stderr_contains("cannot read chart.yaml, line 1")?.stderr_contains("no workload with")?;
+    fs::write(folder.join("mesh.yaml"), GATEWAY)?;
+    assess(folder, &["chart.yaml"])?.expect(0)?.stderr_contains("cannot read chart.yaml")?;
     Ok(())
 }

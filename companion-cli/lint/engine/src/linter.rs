@@ -118,6 +118,11 @@ impl Linter {
         files::hides_objects(rule) || self.facts.unread.contains(&rule.code)
     }
 
+    /// The rules about what could not be read.
+    pub fn of_unread(&'static self) -> impl Iterator<Item = &'static Rule> {
+        self.rules().filter(|rule| self.hides_objects(rule))
+    }
+
     /// The rules about a change, and those about files that cannot be read: without their objects
     /// a change looks smaller than it is.
     pub(crate) fn of_changes(&'static self) -> impl Iterator<Item = &'static Rule> {

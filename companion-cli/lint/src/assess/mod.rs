@@ -20,19 +20,25 @@ use std::path::Path;
 
 use laststream_assess::Row;
 
+use crate::LINTER;
 use manifest_lint::assume::Assume;
+use manifest_lint::finding::Finding;
 use manifest_lint::inputs::Inputs;
 use manifest_lint::node::Node;
 use manifest_lint::objects::Object;
 use manifest_lint::sources::{SourceError, SourceFile};
 use mesh::Mesh;
 
-/// What the next stop of each proxy of these files cuts.
+/// What the next stop of each proxy of these files cuts, and what could not be read of them.
 ///
 /// # Errors
 /// The files hold more values than allowed.
-pub fn assess(sources: Vec<SourceFile>, assume: Assume) -> Result<Assessment, SourceError> {
-    Ok(assessed(&Inputs::read(&crate::LINTER.program, sources, assume)?))
+pub fn assess(
+    sources: Vec<SourceFile>,
+    assume: Assume,
+) -> Result<(Assessment, Vec<Finding>), SourceError> {
+    let inputs = Inputs::read(&LINTER.program, sources, assume)?;
+    Ok((assessed(&inputs), LINTER.judged(&inputs, LINTER.of_unread())))
 }
 
 pub(crate) fn assessed(inputs: &Inputs) -> Assessment {

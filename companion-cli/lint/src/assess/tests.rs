@@ -7,7 +7,7 @@ use crate::{Assume, SourceFile};
 
 fn rows(text: &str, istio: Option<(u32, u32)>) -> Vec<Row> {
     let source = SourceFile::new("a.yaml", text.as_bytes().to_vec());
-    assess(vec![source], Assume { istio, ..Assume::default() }).unwrap().rows
+    assess(vec![source], Assume { istio, ..Assume::default() }).unwrap().0.rows
 }
 
 /// Workload, proxy, grace period, longest request, and the verdict's first word, of each row.
