@@ -39,17 +39,17 @@ fn exit_codes_show_the_result() -> Outcome {
         (&["--explain", "LS204"], 0),
         (&["--explain", "LS204", "-o", "json"], 64),
         (&["--list"], 0),
-        (&["--change", "LS707/old.yaml", "LS707/new.yaml"], 1),
+        (&["--change", "LS705/old.yaml", "LS705/new.yaml"], 1),
         (&["--change", "nothing/old.yaml", "nothing/new.yaml"], 0),
         (&["--change", "LS714/old.yaml", "LS714/new.yaml"], 0), // hints
-        (&["--change", "LS707", "nowhere.yaml"], 2),
-        (&["--change", "LS707"], 64),
+        (&["--change", "LS705", "nowhere.yaml"], 2),
+        (&["--change", "LS705"], 64),
         (&["--change", "-", "-"], 64),
         (&["--crds", "-", "-"], 64),
         (&["-", "-"], 64),
         (&["good", "--change", "good", "good"], 64),
-        (&["LS908.bad.yaml", "--upgrade", "envoy=1.39:1.40,istio=1.30:1.31"], 1),
-        (&["LS908.bad.yaml", "--upgrade", "envoy=1.39:1.40"], 0),
+        (&["LS921.bad.yaml", "--upgrade", "envoy=1.39:1.40,envoy-gateway=1.8:1.9"], 1),
+        (&["LS921.bad.yaml", "--upgrade", "envoy=1.39:1.40"], 0),
         (&["good", "--upgrade", "istio=1.30:1.99"], 64),
     ] {
         let output = lint(arguments)?.expect(code)?;

@@ -348,7 +348,7 @@ fn a_traffic_extension_is_judged_like_a_wasm_plugin() {
     let mut compared = 0;
     for example in of_rules() {
         let is_of_schema =
-            ["LS006", "LS007", "LS008", "LS902"].iter().any(|code| example.name.contains(code));
+            ["LS006", "LS007", "LS008"].iter().any(|code| example.name.contains(code));
         if is_of_schema || !example.text.contains("kind: WasmPlugin") {
             continue;
         }

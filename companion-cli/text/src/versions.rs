@@ -33,10 +33,10 @@ pub const ENVOY_GATEWAY: Program =
     Program { name: "Envoy Gateway", oldest: (1, 9), newest: (1, 9), tested: "1.9.1" };
 
 /// The programs whose upgrades `lint` judges: the name in its option, the oldest known release, and
-/// the newest one. Envoy 1.41 is not released: what its main branch announces is known.
+/// the newest one.
 pub const UPGRADES: [(&str, Release, Release); 4] = [
     ("istio", ISTIO.oldest, ISTIO.newest),
-    ("envoy", (ENVOY[0].0, ENVOY[0].1), (1, 41)),
+    ("envoy", (ENVOY[0].0, ENVOY[0].1), (1, 40)),
     ("envoy-gateway", (1, 8), (1, 10)),
     ("kubernetes", KUBERNETES.oldest, KUBERNETES.newest),
 ];

@@ -90,7 +90,7 @@ pub struct Finding {
 const MOST: usize = 1_000;
 
 pub struct Findings<'g> {
-    rule: &'static Rule,
+    pub(crate) rule: &'static Rule,
     inputs: &'g Inputs,
     pub list: Vec<Finding>,
     /// The values of which nothing is known yet, because they are filled in later.

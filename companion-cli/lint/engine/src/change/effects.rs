@@ -31,18 +31,17 @@ pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
     match object.kind {
         _ if object.group() == ENVOY_GATEWAY => envoy_gateway::of(pair),
         "EnvoyFilter" => patches(pair),
-        "AuthorizationPolicy" | "RequestAuthentication" => whole(Effect::Authorization),
+        "AuthorizationPolicy" | "RequestAuthentication" => whole(Effect::ReplacesInbound),
         "PeerAuthentication" => whole(Effect::Tls),
-        "Telemetry" => whole(Effect::Telemetry),
+        "Telemetry" | "TCPRoute" | "TLSRoute" => whole(Effect::Replaces),
         "WasmPlugin" => whole(plugin(pair, "spec", DISCOVERED)),
         "TrafficExtension" => whole(traffic_extension(pair)),
         "Gateway" if is_istio && only_plain_hosts_differ(pair) => whole(Effect::NothingDrains),
-        "Gateway" | "Sidecar" if is_istio => whole(Effect::Listeners),
+        "Gateway" | "Sidecar" if is_istio => whole(Effect::Replaces),
         "Gateway" => gateway_listeners(pair).map(whole).unwrap_or_default(),
         "ServiceEntry" => ports(pair, fields_of_service_entry(pair)),
         "Service" => ports(pair, &["ports"]),
         "VirtualService" => virtual_service(pair),
-        "TCPRoute" | "TLSRoute" => whole(Effect::TcpRoutes),
         "HTTPRoute" | "GRPCRoute" => whole(waypoints::of_route(pair)),
         "DestinationRule" => whole(waypoints::of_destination_rule(pair)),
         "ProxyConfig" if is_istio => whole(Effect::NextStart),
@@ -89,7 +88,7 @@ fn gateway_listeners(pair: &Pair<'_>) -> Option<Effect> {
     match controllers.next() {
         Some(name) if name.starts_with(ENVOY_GATEWAY) => Some(Effect::GatewayFilters),
         Some(name) if !name.starts_with("istio.io/") => None,
-        _ => Some(Effect::Listeners),
+        _ => Some(Effect::Replaces),
     }
 }
 
@@ -143,11 +142,12 @@ fn patch_effect(patch: Node<'_>) -> Option<Effect> {
     let context = patch_of(patch).map_or("ANY", |patch| patch.context());
     Some(match (apply_to(patch), context) {
         ("LISTENER", _) if adds_a_local_listener(patch) => Effect::NothingDrains,
-        ("LISTENER" | "LISTENER_FILTER", _) => Effect::ListenerPatch,
         ("ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE", "GATEWAY" | "SIDECAR_OUTBOUND")
         | ("CLUSTER" | "EXTENSION_CONFIG", _) => Effect::NothingDrains,
-        ("FILTER_CHAIN" | "NETWORK_FILTER" | "HTTP_FILTER", _)
-        | ("ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE", _) => Effect::ChainPatch,
+        ("LISTENER" | "LISTENER_FILTER" | "FILTER_CHAIN" | "NETWORK_FILTER", _)
+        | ("HTTP_FILTER" | "ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE", _) => {
+            Effect::Replaces
+        }
         _ => return None,
     })
 }
@@ -167,7 +167,7 @@ fn plugin(pair: &Pair<'_>, path: &str, discovered: &str) -> Effect {
     let mut keys =
         pair.keys(path).into_iter().filter(|key| !discovered.split(' ').any(|own| own == *key));
     let moves = keys.any(|key| pair.differs(&format!("{path}.{key}")));
-    if pair.comes_or_goes() || moves { Effect::WasmPlace } else { Effect::NothingDrains }
+    if pair.comes_or_goes() || moves { Effect::Replaces } else { Effect::NothingDrains }
 }
 
 /// The effect of a changed TrafficExtension. Its Lua is part of the filter chains.
@@ -202,7 +202,7 @@ fn ports<'g>(pair: &Pair<'g>, fields: &[&str]) -> Vec<EffectAt<'g>> {
     let node = pair.latest_field(&format!("spec.{changed}")).unwrap_or(old.node);
     let are = if pair.new.is_none() { "are removed" } else { "are changed" };
     let what = format!("`{changed}` of {} `{}` {are}", old.kind, old.name());
-    vec![(Effect::Listeners, node, what)]
+    vec![(Effect::Replaces, node, what)]
 }
 
 /// Whether a list only gains items. An added port gets a listener or filter chain of its own and
@@ -222,7 +222,7 @@ fn virtual_service<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
     let mut found = Vec::new();
     let for_http = waypoints::of_virtual_service(pair);
     for (field, effect) in
-        [("tcp", Effect::TcpRoutes), ("tls", Effect::TcpRoutes), ("http", for_http)]
+        [("tcp", Effect::Replaces), ("tls", Effect::Replaces), ("http", for_http)]
     {
         let path = format!("spec.{field}");
         let is_concerned =
@@ -244,7 +244,7 @@ fn mesh<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
         .filter(|key| !same(value(old, key), value(new, key)))
         .filter_map(|key| {
             let node = value(new, key).or_else(|| value(old, key))?;
-            let effect = if key == "defaultConfig" { Effect::NextStart } else { Effect::Mesh };
+            let effect = if key == "defaultConfig" { Effect::NextStart } else { Effect::Replaces };
             Some((effect, node, format!("`{key}` of the mesh's settings differs")))
         })
         .collect()

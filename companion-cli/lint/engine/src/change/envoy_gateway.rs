@@ -26,7 +26,7 @@ const FIELDS: &[(&str, Effect, &str)] = &[
     ("EnvoyProxy", Effect::GatewayFilters, "telemetry filterOrder geoIP"),
     ("EnvoyProxy", Effect::NothingDrains, "backendTLS luaValidation mergeBackends"),
     ("EnvoyProxy", Effect::NothingDrains, "preserveRouteOrder routingType"),
-    ("EnvoyProxy", Effect::PodsReplaced, "*"),
+    ("EnvoyProxy", Effect::NextStart, "*"),
 ];
 
 /// The effects of an object of Envoy Gateway; none for other kinds.
@@ -61,9 +61,9 @@ fn of_field<'g>(pair: &Pair<'g>, field: &str, is_moved: bool) -> Option<EffectAt
     let effect = match effect {
         Effect::FirstFilter if is_there_before_and_after => Effect::NothingDrains,
         Effect::GatewayFilters if field == "telemetry" && only_metrics_differ(pair) => {
-            Effect::PodsReplaced
+            Effect::NextStart
         }
-        Effect::PodsReplaced if field == "provider" && !pods_differ(pair) => Effect::NothingDrains,
+        Effect::NextStart if field == "provider" && !pods_differ(pair) => Effect::NothingDrains,
         effect => effect,
     };
     Some((effect, new.or(old)?, format!("`{field}` of {}", pair.words())))

@@ -1,5 +1,5 @@
 //! The effects of a change of manifests on Envoy's listeners, computed from two sets of files. The
-//! rules LS705 to LS719 report them.
+//! rules LS705 to LS718 report them.
 
 mod cut;
 mod effects;

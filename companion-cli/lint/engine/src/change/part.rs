@@ -6,23 +6,12 @@ use crate::texts::Texts;
 /// The effect of a part of a change in Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    ListenerPatch,
-    /// A patch on filter chains, or on filters in them, replaces the chains.
-    ChainPatch,
-    /// Filters for authorization and tokens are part of the filter chains.
-    Authorization,
-    /// TLS settings and their matches are part of the inbound filter chains.
+    /// The part is in listeners or filter chains, which Envoy replaces.
+    Replaces,
+    /// The same, and only streams that come in are on them.
+    ReplacesInbound,
+    /// TLS settings and their matches are part of the inbound filter chains of sidecars.
     Tls,
-    /// Access logs, metrics and traces are part of the filter chains.
-    Telemetry,
-    /// A Wasm filter is added, removed or moved, or the Lua of a TrafficExtension differs.
-    WasmPlace,
-    /// Ports, servers or hosts of listeners differ.
-    Listeners,
-    /// Routes for TCP and TLS are part of the filter chains.
-    TcpRoutes,
-    /// Settings of the mesh are part of all listeners.
-    Mesh,
     /// The part reaches Envoy by discovery and replaces nothing: routes, clusters, configurations
     /// of filters.
     NothingDrains,
@@ -36,13 +25,23 @@ pub(crate) enum Effect {
     /// Envoy Gateway adds a filter for the first object that needs it, and removes it after the
     /// last one.
     FirstFilter,
-    /// Envoy Gateway replaces the pods.
-    PodsReplaced,
 }
 
 impl Effect {
     pub(super) fn replaces(self) -> bool {
-        !matches!(self, Self::NothingDrains | Self::NextStart | Self::PodsReplaced)
+        !matches!(self, Self::NothingDrains | Self::NextStart)
+    }
+
+    /// The code of the rule that reports it.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::Replaces | Self::ReplacesInbound | Self::Tls => "LS705",
+            Self::NothingDrains => "LS714",
+            Self::NextStart => "LS715",
+            Self::WaypointRoutes => "LS716",
+            Self::GatewayFilters => "LS717",
+            Self::FirstFilter => "LS718",
+        }
     }
 }
 

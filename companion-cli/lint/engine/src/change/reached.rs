@@ -50,7 +50,9 @@ impl Reached {
             roles: roles(object, context, effect),
             side: match (context, effect) {
                 ("SIDECAR_OUTBOUND", _) => Side::Outbound,
-                ("SIDECAR_INBOUND", _) | (_, Effect::Tls | Effect::Authorization) => Side::Inbound,
+                ("SIDECAR_INBOUND", _) | (_, Effect::Tls | Effect::ReplacesInbound) => {
+                    Side::Inbound
+                }
                 _ => Side::All,
             },
         }

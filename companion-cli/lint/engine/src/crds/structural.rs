@@ -5,8 +5,6 @@ use jsonschema::{Keyword, ValidationError, Validator};
 use regex::bytes::Regex;
 use serde_json::{Map, Value, json};
 
-use super::go_pattern;
-
 const KEEPS_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
@@ -16,7 +14,8 @@ const PATTERN: &str = "go-pattern";
 
 struct Pattern {
     text: String,
-    regex: Regex,
+    /// None for a pattern whose syntax only Go knows: the API server decides.
+    regex: Option<Regex>,
 }
 
 impl<'i> Keyword<'i> for Pattern {
@@ -28,17 +27,21 @@ impl<'i> Keyword<'i> for Pattern {
     }
 
     fn is_valid(&self, value: &'i Value) -> bool {
-        value.as_str().is_none_or(|text| self.regex.is_match(text.as_bytes()))
+        let texts = value.as_str().zip(self.regex.as_ref());
+        texts.is_none_or(|(text, regex)| regex.is_match(text.as_bytes()))
     }
 }
+
+/// Classes that are ASCII in Go, and of Unicode in `regex`.
+const CLASSES: [(&str, &str); 3] =
+    [(r"\d", "[0-9]"), (r"\w", "[0-9A-Za-z_]"), (r"\s", r"[\t\n\f\r ]")];
 
 /// The validator for a schema that [`json_schema`] has made.
 pub(super) fn compiled(schema: &Value) -> Result<Validator, String> {
     let options = jsonschema::draft4::options().with_keyword(PATTERN, |_, pattern, _| {
         let text = pattern.as_str().unwrap_or_default().to_owned();
-        let regex = Regex::new(&go_pattern::translated(&text));
-        let regex = regex.map_err(|error| ValidationError::custom(error.to_string()))?;
-        Ok(Box::new(Pattern { text, regex }))
+        let ascii = CLASSES.iter().fold(text.clone(), |all, (class, own)| all.replace(class, own));
+        Ok(Box::new(Pattern { text, regex: Regex::new(&ascii).ok() }))
     });
     options.build(schema).map_err(|error| error.to_string())
 }

@@ -228,7 +228,7 @@ const DRAIN: u64 = 45_000;
 /// What the gate's own configuration shows of a proxy of ambient mode.
 const TUNNELS: &str = ". Envoy after 1.40 resets this proxy's tunnels, with the requests in them";
 
-pub(in crate::rules) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+pub(super) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for ProxyTime { pod, gate, own, value } in proxy_times(inputs, "drainDuration", |_| true) {
         let drain = value.and_then(Node::millis).unwrap_or(DRAIN);
         let least = gate.deadline_ms.saturating_mul(3) / 2;

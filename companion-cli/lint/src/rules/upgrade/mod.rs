@@ -1,4 +1,4 @@
-//! LS907, LS915, LS918 and LS931: what an upgrade changes for modules and pods with a gate; only
+//! LS907, LS915 and LS931: what an upgrade changes for modules and pods with a gate; only
 //! with `lint --upgrade`. The engine has the other changes.
 
 use manifest_lint::change::same;
@@ -13,7 +13,6 @@ use crate::modules::{Module, modules};
 pub(crate) const CHANGES: &[Change] = &[
     ("LS907", ISTIO, Some((1, 31)), delivery::former_hosts),
     ("LS915", ENVOY, Some((1, 40)), equal_plugins),
-    ("LS918", ENVOY, Some((1, 41)), grace::deadlines::drain_below_deadline),
     ("LS931", KUBERNETES, Some((1, 33)), grace::with_native_sidecar),
 ];
 
