@@ -48,7 +48,7 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>,
     let name = format!("{}-overlay", policy.name);
     let of_shell = (has_hook(policy) && has_variable(policy)).then_some(NEEDS_SHELL);
     let ignores = match (of_shell, policy.file.drain.exit_on_zero) {
-        (Some(shell), true) => shell.replacen("LS503", "LS503,LS554,LS559", 1),
+        (Some(shell), true) => shell.replacen("LS503", "LS503,LS554", 1),
         (Some(shell), false) => shell.to_owned(),
         (None, true) => AS_WANTED.to_owned(),
         (None, false) => String::new(),

@@ -27,7 +27,7 @@ pub(super) const REPLACES: &str = "An annotation replaces the pod's own of the s
     those, too.";
 
 /// The comment on the text that has the policy's `exit_on_zero`.
-pub(super) const AS_WANTED: &str = "laststream-lint: ignore=LS554,LS559 the policy wants \
+pub(super) const AS_WANTED: &str = "laststream-lint: ignore=LS554 the policy wants \
     EXIT_ON_ZERO_ACTIVE_CONNECTIONS.";
 
 pub(super) const START: &str = "Part of the bootstrap: it counts from the pod's next start on.";

@@ -6,13 +6,6 @@ pub fn connection_manager(filter: Node<'_>) -> Option<Node<'_>> {
     filter.upwards().find(|node| is_connection_manager(*node))
 }
 
-/// The connection managers of a whole bootstrap.
-pub fn connection_managers(bootstrap: Node<'_>) -> impl Iterator<Item = Node<'_>> {
-    let path =
-        "static_resources.listeners[].filter_chains[]|default_filter_chain.filters[].typed_config";
-    bootstrap.all(path).filter(|config| is_connection_manager(*config))
-}
-
 pub fn is_connection_manager(config: Node<'_>) -> bool {
     config.text_of("@type").is_some_and(|name| name.ends_with("HttpConnectionManager"))
 }

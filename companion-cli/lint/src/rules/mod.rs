@@ -10,7 +10,6 @@ mod gate;
 mod grace;
 mod hooks;
 mod live;
-mod managed;
 mod module;
 mod saved_header;
 mod scheme;
@@ -41,7 +40,6 @@ pub(super) const GROUPS: &[Group] = &[
     (include_str!("grace/rules.md"), grace::CHECKS),
     (include_str!("volume/rules.md"), volume::CHECKS),
     (include_str!("waypoint/rules.md"), waypoint::CHECKS),
-    (include_str!("managed/rules.md"), managed::CHECKS),
     (include_str!("envoy_gateway/rules.md"), envoy_gateway::CHECKS),
     (include_str!("websockets/rules.md"), websockets::CHECKS),
     (include_str!("streams/rules.md"), streams::CHECKS),

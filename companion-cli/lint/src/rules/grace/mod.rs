@@ -1,5 +1,5 @@
 //! LS55x and LS560: times that must fit together: grace periods, deadlines, the agent's drain. This
-//! file checks the agent's settings: LS554 to LS556, LS559, LS564.
+//! file checks the agent's settings: LS554 to LS556, LS564.
 
 pub(super) mod agent;
 pub(super) mod deadlines;
@@ -30,7 +30,6 @@ pub(super) const CHECKS: Checks = &[
     ("LS556", agent_beyond_grace),
     ("LS557", request_beyond_grace),
     ("LS558", drain_below_deadline),
-    ("LS559", exit_on_zero_with_grace),
     ("LS560", agent_below_deadline),
     ("LS564", without_unit),
     ("LS565", load_balancer_beyond_gate),
@@ -53,37 +52,18 @@ pub(super) fn settings<'g>(
     keys.chain(variables.filter_map(|variable| variable.get("value")))
 }
 
-/// The values that turn the setting on, and whether its pod sets a grace period. If the pod is
-/// unknown, any pod of the files counts.
-fn exits_on_zero<'g>(
-    inputs: &'g Inputs,
-    parts: &SplitPods<'g>,
-) -> impl Iterator<Item = (Node<'g>, bool)> {
-    let sized = pods(inputs).any(|pod| pod.grace().is_some());
-    settings(inputs, &[EXIT_ON_ZERO])
-        .filter(|node| node.is_true())
-        .map(move |node| (node, pod_around(node).map_or(sized, |pod| parts.grace(pod).is_some())))
-}
-
+/// If the pod is unknown, any pod of the files counts.
 fn exit_on_zero<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let parts = SplitPods::of(inputs);
-    for (node, _) in exits_on_zero(inputs, &parts).filter(|(_, deliberate)| !deliberate) {
-        let subject = if pod_around(node).is_some() {
-            "the pod does not set"
-        } else {
-            "no pod of these files sets"
+    let sized = pods(inputs).any(|pod| pod.grace().is_some());
+    for node in settings(inputs, &[EXIT_ON_ZERO]).filter(|node| node.is_true()) {
+        let (is_sized, subject) = match pod_around(node) {
+            Some(pod) => (parts.grace(pod).is_some(), "the pod does not set"),
+            None => (sized, "no pod of these files sets"),
         };
-        let message =
-            format!("{subject} terminationGracePeriodSeconds: SIGKILL after 30 s is the only end");
-        findings.at(node, message);
-    }
-}
-
-fn exit_on_zero_with_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let parts = SplitPods::of(inputs);
-    for (node, _) in exits_on_zero(inputs, &parts).filter(|(_, deliberate)| *deliberate) {
-        if !pod_around(node).is_some_and(|pod| is_drained_by_istio(inputs, &parts, pod)) {
-            findings.at(node, "a connection without a request holds the pod, too");
+        if !is_sized {
+            let end = "SIGKILL after 30 s is the only end";
+            findings.at(node, format!("{subject} terminationGracePeriodSeconds: {end}"));
         }
     }
 }
