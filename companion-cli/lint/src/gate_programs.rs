@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use laststream_base::ports;
 use laststream_filter::config::read_wire;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
 use manifest_lint::words::nearest_of;
+use manifest_lint::{Inputs, Node};
 
 const PROGRAMS: [&str; 2] = ["laststream", "laststream-hook"];
 pub(super) const COMMAND: &str = "gate";

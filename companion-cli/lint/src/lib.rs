@@ -32,7 +32,7 @@ pub use manifest_lint::{change, crds, output, upgrade};
 
 use std::sync::LazyLock;
 
-use manifest_lint::inputs::Inputs;
+use manifest_lint::Inputs;
 use manifest_lint::read;
 use manifest_lint::{Facts, Linter};
 

@@ -5,11 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::LINTER;
-use manifest_lint::assume::Assume;
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
 use manifest_lint::node::looks as looks_so_far;
-use manifest_lint::sources::{SourceFile, gather};
+use manifest_lint::{Assume, Findings, Inputs, SourceFile, gather};
 
 /// The looks of each rule.
 fn looks(sources: Vec<SourceFile>) -> BTreeMap<&'static str, u64> {

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use manifest_lint::Inputs;
 pub use manifest_lint::cluster_object::ClusterObject;
-use manifest_lint::inputs::Inputs;
 
 /// The object that stands for the rights of `lint`.
 pub(super) fn rights() -> ClusterObject {

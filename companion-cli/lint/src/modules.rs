@@ -6,10 +6,7 @@ use laststream_filter::config::wire::{Configuration, Gate, Role, Scope, Starts};
 
 use super::wasm_filter::FilterFacts;
 pub(super) use super::wasm_filter::Module;
-use manifest_lint::bootstraps::bootstraps_of;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::pods::{Pod, pods};
-use manifest_lint::reach::{Reach, Selected};
+use manifest_lint::{Inputs, Pod, Reach, Selected, bootstraps_of, pods};
 
 /// The facts about the Wasm filters of all files, computed once.
 fn filter_facts(inputs: &Inputs) -> &[FilterFacts] {

@@ -1,11 +1,7 @@
 //! Wasm plugins of Istio's API, and configurations of laststream that are written as YAML: in those
 //! plugins, and in Envoy Gateway's policies. The module gets them as JSON.
 
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::{Object, of_kind};
-use manifest_lint::texts::Texts;
-use manifest_lint::value::value_of;
+use manifest_lint::{Inputs, Node, Object, Texts, of_kind, value_of};
 
 pub(super) struct WasmPlugin<'g> {
     /// The WasmPlugin or TrafficExtension.

@@ -1,9 +1,7 @@
 //! The filters and listeners that run a module.
 
 use crate::wasm_filter::Module;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::listeners::{address, listener};
-use manifest_lint::node::Node;
+use manifest_lint::{Inputs, Node, address, listener};
 
 /// The most filters that run one module; those of its own resource come first. More of one name on
 /// one proxy would not add information, and the work would grow with the square of the files.

@@ -3,10 +3,7 @@
 use laststream_filter::config::wire::{Configuration, Role};
 use laststream_filter::config::{self, Refused};
 
-use manifest_lint::envoy_filter::{Patch, patch_of};
-use manifest_lint::node::{Node, is_string_value};
-use manifest_lint::reach::Reach;
-use manifest_lint::texts::Texts;
+use manifest_lint::{Node, Patch, Reach, Texts, is_string_value, patch_of};
 
 const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
 

@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use manifest_lint::assume::Assume;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::sources::gather;
 use manifest_lint::words::{is_free, is_of_vocabulary};
+use manifest_lint::{Assume, Inputs, gather};
 
 use crate::LINTER;
 

@@ -1,10 +1,7 @@
 //! Parts of Envoy's bootstrap that Istio's agent merges: the variable that names a file, and the
 //! file's text, if volumes and mounts lead to it.
 
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::{named, near};
-use crate::pods::{CONTAINERS, Pod, pods};
+use crate::{CONTAINERS, Inputs, Node, Pod, named, near, pods};
 use manifest_text::istio::BOOTSTRAP_OVERRIDE;
 
 pub struct BootstrapPart<'g> {

@@ -1,8 +1,6 @@
 //! EnvoyFilters and their patches.
 
-use crate::node::Node;
-use crate::objects::{Object, of_kind};
-use crate::texts::Texts;
+use crate::{Node, Object, Texts, of_kind};
 
 #[derive(Clone, Copy)]
 pub struct Patch<'g> {

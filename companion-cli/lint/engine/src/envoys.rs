@@ -1,8 +1,7 @@
 //! Whole bootstraps of Envoys without a mesh. Parts that Istio's agent or Envoy Gateway merges over
 //! another bootstrap are not whole: what they lack may be in the other one.
 
-use crate::inputs::Inputs;
-use crate::node::Node;
+use crate::{Inputs, Node};
 
 pub fn whole_bootstraps(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
     inputs.documents().filter(|root| is_whole(*root))

@@ -1,7 +1,6 @@
 //! Keys of a map that are no fields of its message.
 
-use crate::finding::Findings;
-use crate::node::{MERGE, Node, camel};
+use crate::{Findings, MERGE, Node, camel};
 
 /// The first character of fields that only direct a merge.
 const DIRECTIVE: char = '$';

@@ -1,10 +1,8 @@
 //! Rules and findings. A rule consists of texts and one function over all inputs; a finding is a
 //! place where a rule does not hold.
 
-use crate::cluster_object::ClusterObject;
-use crate::inputs::Inputs;
-use crate::node::Node;
 use crate::template::variable;
+use crate::{ClusterObject, Inputs, Node};
 use manifest_text::yaml::tree::Position;
 use serde::Serialize;
 

@@ -3,9 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::finding::Finding;
-use crate::inputs::Inputs;
-use crate::sources::SourceFile;
+use crate::{Finding, Inputs, SourceFile};
 
 pub(crate) struct IgnoreComment {
     pub(crate) line: u32,

@@ -5,16 +5,13 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Deref;
 
-use crate::assume::Assume;
 use crate::change::part::Part;
 use crate::crds::{Fault, Validators, Violation};
 use crate::kustomize;
-use crate::node::{Node, is_string_value};
-use crate::objects::{index_of, objects};
 use crate::program::Program;
-use crate::reach::Reach;
-use crate::sources::{SourceError, SourceFile};
-use crate::texts::{Texts, number};
+use crate::{
+    Assume, Node, Reach, SourceError, SourceFile, Texts, index_of, is_string_value, number, objects,
+};
 use manifest_text::yaml::tree::NodeKind;
 
 /// The greatest depth of texts within texts.

@@ -4,9 +4,7 @@
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
-use crate::node::Node;
-use crate::objects::of_kind;
-use crate::texts::{Texts, number};
+use crate::{Node, Texts, number, of_kind};
 
 pub(crate) fn patch_files(texts: &Texts) -> HashSet<u32> {
     let patches: HashSet<PathBuf> =

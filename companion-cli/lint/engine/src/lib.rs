@@ -43,5 +43,37 @@ pub mod value;
 pub mod volumes;
 pub mod words;
 
+pub use assume::Assume;
+pub use bootstraps::{BootstrapPart, bootstraps, bootstraps_of};
+pub use cluster_object::ClusterObject;
+pub use envoy_filter::{Patch, envoy_filters, patch_of, patches, patches_of};
+pub use envoys::{clusters, discovers_listeners, whole_bootstraps};
+pub use finding::{
+    Check, Checks, Finding, Findings, Group, Rule, Severity, is_in_secret, is_secret,
+};
+pub use inputs::{Inputs, OVERLAY_KEYS, read_all};
 pub use linter::{Facts, Linter};
+pub use listeners::{
+    address, connection_manager, is_connection_manager, is_loopback, listener, routes,
+};
+pub use node::{MERGE, Node, camel, is_string_value};
+pub(crate) use objects::index_of;
+pub use objects::{
+    Object, ROOT_NAMESPACE, beside, ip_detections, named, near, object_of, objects, of_kind,
+    referred, users,
+};
+pub use overlaid::Overlaid;
+pub use pods::{
+    CLASS_LABEL, CONTAINERS, DEFAULT_GRACE, Hook, PROXIES, Pod, hooks, is_gateway_chart_key,
+    metadata_patches, overlay_template, pod_around, pods, stop_hooks,
+};
 pub use program::Program;
+pub use proxy_protocol::{
+    header_filters, is_type, listener_filters, policy_setting, policy_settings, topology_settings,
+};
+pub use reach::{ProxySelector, Reach, Selected};
+pub use sources::{STDIN, SourceError, SourceFile, gather};
+pub use split_pods::SplitPods;
+pub use texts::{Texts, number};
+pub use value::value_of;
+pub use volumes::{Holders, ImageVolume, image_volumes};

@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use crate::assume::Assume;
-use crate::finding::{Check, Checks, Finding, Findings, Group, Rule, Severity};
-use crate::inputs::Inputs;
 use crate::program::Program;
 use crate::rules::{GROUPS, change, files, schema, sections, upgrade, words};
-use crate::sources::{SourceError, SourceFile};
 use crate::upgrade::Step;
 use crate::words::Words;
+use crate::{
+    Assume, Check, Checks, Finding, Findings, Group, Inputs, Rule, Severity, SourceError,
+    SourceFile,
+};
 
 /// What a caller hands in.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The listener, connection manager and routes around a filter.
 
-use crate::node::Node;
+use crate::Node;
 
 pub fn connection_manager(filter: Node<'_>) -> Option<Node<'_>> {
     filter.upwards().find(|node| is_connection_manager(*node))

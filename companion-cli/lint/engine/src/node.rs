@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 
 use crate::plain::Meaning;
 use crate::template::variable;
-use crate::texts::{Texts, number};
+use crate::{Texts, number};
 use manifest_text::time_span::milliseconds;
 use manifest_text::yaml::tree::{NONE, NodeKind, Position, Raw, Style, Tree};
 

@@ -1,9 +1,8 @@
 //! Kubernetes objects, and the targets that policies share.
 
 use crate::index::{Index, Place};
-use crate::node::Node;
 use crate::template::variable;
-use crate::texts::Texts;
+use crate::{Node, Texts};
 
 /// The namespace whose resources apply to the whole mesh, unless it was renamed.
 pub const ROOT_NAMESPACE: &str = "istio-system";

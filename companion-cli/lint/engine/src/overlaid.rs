@@ -1,7 +1,6 @@
 //! The Gateways whose Deployments an overlay is merged over, as far as the files show.
 
-use crate::objects::{Object, users};
-use crate::pods::Pod;
+use crate::{Object, Pod, users};
 
 pub struct Overlaid<'g> {
     pub namespace: Option<&'g str>,

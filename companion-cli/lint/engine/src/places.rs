@@ -3,10 +3,7 @@
 
 use serde_json::Value;
 
-use crate::cluster_object::ClusterObject;
-use crate::inputs::read_all;
-use crate::pods::{Pod, pods};
-use crate::sources::SourceFile;
+use crate::{ClusterObject, Pod, SourceFile, pods, read_all};
 use manifest_text::yaml::tree::Tree;
 
 /// The labels with a hash of the template, and the kind that makes ReplicaSets with it.

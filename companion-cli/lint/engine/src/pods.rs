@@ -2,9 +2,7 @@
 //! containers. An overlay, which Istio merges over the pods of a Gateway, counts as a pod here,
 //! too.
 
-use crate::node::Node;
-use crate::objects::{Object, objects};
-use crate::texts::Texts;
+use crate::{Node, Object, Texts, objects};
 
 /// The default grace period of Kubernetes, in seconds.
 pub const DEFAULT_GRACE: u64 = 30;

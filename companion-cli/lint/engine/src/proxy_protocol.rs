@@ -1,9 +1,7 @@
 //! Listener filters that take PROXY protocol headers from connections, and the settings of control
 //! planes that add such a filter.
 
-use crate::node::Node;
-use crate::objects::{Object, of_kind};
-use crate::texts::Texts;
+use crate::{Node, Object, Texts, of_kind};
 
 pub fn is_type(node: Node<'_>, name: &str) -> bool {
     node.text_of("@type").is_some_and(|text| text.rsplit('.').next() == Some(name))

@@ -1,11 +1,7 @@
 //! The proxies that a resource reaches, as far as manifests show: enough to prove that two
 //! resources never reach the same proxy.
 
-use crate::envoy_filter::{Patch, patch_of};
-use crate::node::Node;
-use crate::objects::{Object, ROOT_NAMESPACE, near};
-use crate::overlaid::Overlaid;
-use crate::pods::Pod;
+use crate::{Node, Object, Overlaid, Patch, Pod, ROOT_NAMESPACE, near, patch_of};
 
 /// The proxies that a part of Envoy's configuration reaches.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,10 +1,6 @@
 //! The objects that rules read, so that "nothing found" never means "nothing read".
 
-use crate::envoys::whole_bootstraps;
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::{Object, objects};
-use crate::pods::{Pod, is_gateway_chart_key};
+use crate::{Inputs, Node, Object, Pod, is_gateway_chart_key, objects, whole_bootstraps};
 
 /// The ends of the API groups whose objects rules read.
 const GROUPS: [&str; 3] = ["istio.io", "gateway.networking.k8s.io", "gateway.envoyproxy.io"];

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use manifest_text::foreign;
 use manifest_text::yaml::tree::{MOST_NODES, Tree};
 
-use crate::cluster_object::ClusterObject;
+use crate::ClusterObject;
 
 /// The largest file, in bytes. A larger file is not a manifest.
 pub const LARGEST_FILE: u64 = 16 << 20;

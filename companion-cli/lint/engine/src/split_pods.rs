@@ -3,11 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::node::Node;
-use crate::objects::{Object, near};
-use crate::overlaid::Overlaid;
-use crate::pods::{DEFAULT_GRACE, Pod, metadata_patches, pods};
-use crate::texts::Texts;
+use crate::{DEFAULT_GRACE, Node, Object, Overlaid, Pod, Texts, metadata_patches, near, pods};
 
 /// The parts of one pod that are looked at. Copies of one folder have parts of one name.
 const MOST_PARTS: usize = 16;

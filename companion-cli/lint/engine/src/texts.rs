@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::index::Index;
-use crate::sources::{SourceError, SourceFile};
 use crate::template;
+use crate::{SourceError, SourceFile};
 use manifest_text::yaml::tree::{MOST_NODES, NONE, NodeKind, Position, Style, Tree};
 
 #[derive(Debug)]

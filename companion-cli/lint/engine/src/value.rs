@@ -2,8 +2,8 @@
 
 use serde_json::{Number, Value};
 
-use crate::node::{MERGE, Node};
 use crate::plain::Meaning;
+use crate::{MERGE, Node};
 
 /// The JSON value that kubectl makes of a node: aliases and merge keys expanded, plain words read
 /// as YAML 1.1. None if the value is larger than `most` values or deeper than `depth`, because

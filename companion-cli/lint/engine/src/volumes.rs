@@ -3,9 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::node::Node;
-use crate::pods::CONTAINERS;
-use crate::texts::Texts;
+use crate::{CONTAINERS, Node, Texts};
 
 /// Istio's annotation for the mounts of a sidecar's volumes.
 const USER_MOUNTS: &str = "sidecar.istio.io/userVolumeMount";

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use crate::crds;
-use crate::node::{Node, camel};
+use crate::{Node, camel};
 
 /// Further fields of Envoy's messages, which users may add.
 const FIELDS: &str = include_str!("rules/envoy_filter/fields.txt");

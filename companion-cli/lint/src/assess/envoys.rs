@@ -5,10 +5,7 @@ use laststream_assess::{Proxy, ProxyKind, Row, Workload};
 use super::mesh::read_gate;
 use super::workloads::row;
 use crate::modules::gates;
-use manifest_lint::envoys::{discovers_listeners, whole_bootstraps};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::Object;
+use manifest_lint::{Inputs, Node, Object, discovers_listeners, whole_bootstraps};
 
 /// The rows of files that are bootstraps. Whether a stop hook asks their gate, they do not say.
 pub(super) fn rows(inputs: &Inputs) -> Vec<Row> {

@@ -1,6 +1,6 @@
 //! What maps of Istio's ProxyConfig say of the end of a proxy.
 
-use manifest_lint::node::Node;
+use manifest_lint::Node;
 
 pub(super) const DRAIN: &str = "terminationDrainDuration";
 pub(super) const EXIT_ON_ZERO: &str = "EXIT_ON_ZERO_ACTIVE_CONNECTIONS";

@@ -11,12 +11,10 @@ use super::{folder, hooks, nearest};
 use crate::modules::gates;
 use laststream_base::istio::WAYPOINTS;
 use laststream_base::time_span::milliseconds;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::{Object, beside, named, near, object_of, of_kind};
-use manifest_lint::overlaid::Overlaid;
-use manifest_lint::pods::{PROXIES, Pod, pods};
-use manifest_lint::reach::Reach;
+use manifest_lint::{
+    Inputs, Node, Object, Overlaid, PROXIES, Pod, Reach, beside, named, near, object_of, of_kind,
+    pods,
+};
 
 const CONTROLLERS: [(&str, ProxyKind); 3] = [
     ("istio.io/gateway-controller", ProxyKind::GatewayApi),

@@ -3,8 +3,7 @@
 use laststream_assess::{Hook as Taken, ProxyGate, Question};
 use laststream_base::time_span::milliseconds;
 
-use manifest_lint::node::Node;
-use manifest_lint::pods::Hook;
+use manifest_lint::{Hook, Node};
 
 const SHELLS: [&str; 4] = ["sh", "bash", "ash", "dash"];
 

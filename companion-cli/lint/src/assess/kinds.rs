@@ -5,9 +5,8 @@ use laststream_assess::ProxyKind;
 
 use super::mesh::Mesh;
 use laststream_base::istio::WAYPOINTS;
-use manifest_lint::node::Node;
 use manifest_lint::places::ENVOY_GATEWAY;
-use manifest_lint::pods::{PROXIES, Pod};
+use manifest_lint::{Node, PROXIES, Pod};
 
 const GATEWAY: &str = "gateway.networking.k8s.io/gateway-name";
 const CLASS: &str = "gateway.networking.k8s.io/gateway-class-name";

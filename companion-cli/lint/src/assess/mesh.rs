@@ -8,11 +8,7 @@ use super::facts::{CHART_DEFAULTS, Facts, facts};
 use super::nearness;
 use crate::modules::{gated_pods, gates, starts_by_agent};
 use laststream_filter::config::wire;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::{Object, object_of, of_kind};
-use manifest_lint::pods::Pod;
-use manifest_lint::reach::Reach;
+use manifest_lint::{Inputs, Node, Object, Pod, Reach, object_of, of_kind};
 
 /// How the pods of a namespace get a proxy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

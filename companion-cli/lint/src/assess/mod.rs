@@ -21,12 +21,7 @@ use std::path::Path;
 use laststream_assess::Row;
 
 use crate::LINTER;
-use manifest_lint::assume::Assume;
-use manifest_lint::finding::Finding;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::Object;
-use manifest_lint::sources::{SourceError, SourceFile};
+use manifest_lint::{Assume, Finding, Inputs, Node, Object, SourceError, SourceFile};
 use mesh::Mesh;
 
 /// What the next stop of each proxy of these files cuts, and what could not be read of them.

@@ -8,9 +8,7 @@ use serde_json::Value;
 use super::facts::{DRAIN, EXIT_ON_ZERO, MINIMUM, metadata, value};
 use super::hooks;
 use super::mesh::{Defaults, Mesh};
-use manifest_lint::node::Node;
-use manifest_lint::pods::{DEFAULT_GRACE, Pod};
-use manifest_lint::reach::{ProxySelector, Selected};
+use manifest_lint::{DEFAULT_GRACE, Node, Pod, ProxySelector, Selected};
 
 /// The agent's default of `MINIMUM`, in milliseconds.
 const USUAL_MINIMUM: u64 = 5_000;

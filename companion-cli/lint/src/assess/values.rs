@@ -11,10 +11,7 @@ use super::folder;
 use super::mesh::{Mesh, selecting};
 use super::settings::Settings;
 use super::workloads::row;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::{Object, of_kind};
-use manifest_lint::pods::is_gateway_chart_key;
+use manifest_lint::{Inputs, Node, Object, is_gateway_chart_key, of_kind};
 
 /// The chart's name.
 const CHART: &str = "gateway";

@@ -12,10 +12,7 @@ use super::mesh::Mesh;
 use super::nearness;
 use super::settings::Settings;
 use crate::live::{ClusterObject, Live, Workload};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::pods::{Hook, Pod, metadata_patches, pods};
-use manifest_lint::split_pods::SplitPods;
+use manifest_lint::{Hook, Inputs, Node, Pod, SplitPods, metadata_patches, pods};
 
 /// The rows, and the number of workloads without a proxy in each namespace.
 pub(super) fn rows<'g>(

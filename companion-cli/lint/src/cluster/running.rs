@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::Value;
 
 use crate::live::{GateAnswer, LivePod, PodSettings};
-use manifest_lint::cluster_object::ClusterObject;
+use manifest_lint::ClusterObject;
 use manifest_lint::places;
 
 /// A pod that runs and was not deleted.

@@ -1,9 +1,7 @@
 //! The settings of running pods and of templates, read from the same nodes as those of files.
 
-use manifest_lint::node::Node;
 use manifest_lint::places::read_pod;
-use manifest_lint::pods::{DEFAULT_GRACE, PROXIES, Pod};
-use manifest_lint::value::value_of;
+use manifest_lint::{DEFAULT_GRACE, Node, PROXIES, Pod, value_of};
 use serde_json::Value;
 
 use crate::live::PodSettings;

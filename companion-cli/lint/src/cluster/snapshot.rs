@@ -6,12 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use laststream_base::istio::ROOT_NAMESPACE;
 use laststream_base::yaml::tree::{MOST_NODES, Tree};
-use manifest_lint::assume::Assume;
-use manifest_lint::cluster_object::ClusterObject;
 use manifest_lint::injected::as_written;
-use manifest_lint::inputs::Inputs;
 use manifest_lint::places::{self, place};
-use manifest_lint::sources::{SourceError, SourceFile};
+use manifest_lint::{Assume, ClusterObject, Inputs, SourceError, SourceFile};
 use serde_json::{Value, json};
 
 use super::running::{OwnedPods, RunningPods};

@@ -23,7 +23,7 @@ mod volume;
 mod waypoint;
 mod websockets;
 
-use manifest_lint::finding::Group;
+use manifest_lint::Group;
 pub(super) use upgrade::CHANGES;
 
 pub(super) const GROUPS: &[Group] = &[
@@ -50,7 +50,7 @@ pub(super) const GROUPS: &[Group] = &[
 
 #[cfg(test)]
 mod tests {
-    use manifest_lint::finding::Rule;
+    use manifest_lint::Rule;
 
     use crate::LINTER;
 

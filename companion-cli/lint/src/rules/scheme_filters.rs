@@ -9,12 +9,9 @@ use laststream_filter::config::wire::{ForwardedProto, Preset, Scope};
 
 use crate::modules::{Module, ours};
 use crate::plugin_configs::plugin_configs;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::listeners::connection_manager;
-use manifest_lint::node::Node;
-use manifest_lint::objects::{Object, object_of};
-use manifest_lint::proxy_protocol::is_type;
-use manifest_lint::reach::{ProxySelector, Reach};
+use manifest_lint::{
+    Inputs, Node, Object, ProxySelector, Reach, connection_manager, is_type, object_of,
+};
 
 /// A filter of laststream that restores the scheme.
 pub(super) struct Restorer<'g> {

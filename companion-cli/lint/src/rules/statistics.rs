@@ -4,11 +4,7 @@ use laststream_filter::config::wire::{Gate, Scope};
 use regex::RegexBuilder;
 
 use crate::modules::gated_pods;
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::pods::Pod;
-use manifest_lint::split_pods::SplitPods;
+use manifest_lint::{Findings, Inputs, Node, Pod, SplitPods};
 
 const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
 /// Annotations, each with the list of `proxyStatsMatcher` that Istio uses only without the

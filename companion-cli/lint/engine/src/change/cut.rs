@@ -9,10 +9,7 @@ use super::reached::Reached;
 use super::running::{ProxyRole, ProxyStreams, RunningProxy};
 use super::{GATEWAY_DRAIN, proxies};
 use crate::Linter;
-use crate::assume::Assume;
-use crate::finding::Finding;
-use crate::inputs::Inputs;
-use crate::sources::{SourceError, SourceFile};
+use crate::{Assume, Finding, Inputs, SourceError, SourceFile};
 
 /// The files before and after a change.
 #[derive(Debug)]

@@ -8,10 +8,7 @@ use super::pairs::{Pair, same};
 use super::part::{Effect, EffectAt};
 use super::reached::ENVOY_GATEWAY;
 use super::waypoints;
-use crate::envoy_filter::patch_of;
-use crate::listeners::is_loopback;
-use crate::node::Node;
-use crate::objects::named;
+use crate::{Node, is_loopback, named, patch_of};
 
 /// The fields of a WasmPlugin, or of `wasm` in a TrafficExtension, that are only in the Wasm
 /// filter's configuration, which Envoy gets by discovery.

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use super::pairs::{Pair, same};
 use super::part::{Effect, EffectAt};
-use crate::node::Node;
-use crate::objects::{Object, of_kind};
+use crate::{Node, Object, of_kind};
 
 /// Fields that say where a policy counts.
 const TARGETS: [&str; 4] = ["targetRef", "targetRefs", "targetSelectors", "mergeType"];

@@ -11,7 +11,7 @@ mod reached;
 mod running;
 mod waypoints;
 
-use crate::inputs::Inputs;
+use crate::Inputs;
 pub use cut::{Change, CutStreams};
 use manifest_text::time_span::TimeSpan;
 pub use pairs::same;

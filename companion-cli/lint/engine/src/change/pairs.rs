@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::{Object, objects};
+use crate::{Inputs, Node, Object, objects};
 
 /// The most comparisons for one pair of nodes, because hostile aliases could ask for an unbounded
 /// number. Beyond it, the nodes count as different.

@@ -1,7 +1,6 @@
 //! A part of a change: a node, and its effect in Envoy.
 
-use crate::node::Node;
-use crate::texts::Texts;
+use crate::{Node, Texts};
 
 /// The effect of a part of a change in Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

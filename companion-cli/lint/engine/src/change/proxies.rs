@@ -1,12 +1,7 @@
 //! The proxies that get a part of a change, and the time that their streams have left.
 
 use super::GATEWAY_DRAIN;
-use crate::envoy_filter::patch_of;
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::{Object, ROOT_NAMESPACE};
-use crate::pods::{Pod, pods};
-use crate::reach::ProxySelector;
+use crate::{Inputs, Node, Object, Pod, ProxySelector, ROOT_NAMESPACE, patch_of, pods};
 use manifest_text::istio::ISTIO_DRAIN;
 use manifest_text::time_span::TimeSpan;
 

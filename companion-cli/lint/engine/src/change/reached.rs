@@ -3,11 +3,7 @@
 use super::part::Effect;
 use super::proxies::Proxies;
 use super::running::{ProxyRole, RunningProxy};
-use crate::envoy_filter::patch_of;
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::{Object, named, users};
-use crate::reach::ProxySelector;
+use crate::{Inputs, Node, Object, ProxySelector, named, patch_of, users};
 
 /// The API groups of the Gateway API, and of Envoy Gateway.
 const GATEWAY_API: &str = "gateway.networking.k8s.io";

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use manifest_text::time_span::TimeSpan;
 use serde_json::Value;
 
-use crate::node::Node;
 use crate::places::{self, read_pod};
-use crate::pods::{PROXIES, Pod};
+use crate::{Node, PROXIES, Pod};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ProxyRole {

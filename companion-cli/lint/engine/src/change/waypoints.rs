@@ -4,7 +4,7 @@
 use super::envoy_gateway;
 use super::pairs::{Pair, same};
 use super::part::Effect;
-use crate::node::Node;
+use crate::Node;
 
 /// The effect of a VirtualService. Waypoints get those of the mesh, not those of gateways.
 pub(super) fn of_virtual_service(pair: &Pair<'_>) -> Effect {

@@ -11,10 +11,7 @@ use serde_json::Value;
 use super::cel;
 use super::structural::{compiled, fill_defaults, json_schema};
 use super::table::{Definition, Lookup};
-use crate::assume::Assume;
-use crate::node::Node;
-use crate::objects::Object;
-use crate::value::value_of;
+use crate::{Assume, Node, Object, value_of};
 use manifest_text::names;
 
 /// The most values of an object that is validated. If a document is larger because of aliases,

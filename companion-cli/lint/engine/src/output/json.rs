@@ -4,7 +4,7 @@ use serde_json::{Value, json as value};
 
 use super::Checked;
 use crate::change::CutStreams;
-use crate::finding::{Finding, Rule, Severity};
+use crate::{Finding, Rule, Severity};
 
 /// All findings, with the number of findings of each severity, and the streams that a change would
 /// cut now, if a cluster was asked.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json as value;
 
 use crate::Linter;
-use crate::finding::Rule;
+use crate::Rule;
 
 pub fn explanation(linter: &Linter, rule: &Rule) -> String {
     let Rule { code, severity, title, why, fix, .. } = rule;

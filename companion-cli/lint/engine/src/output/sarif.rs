@@ -5,8 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json as value};
 
 use crate::Linter;
-use crate::finding::{Finding, Rule, Severity};
-use crate::sources::STDIN;
+use crate::{Finding, Rule, STDIN, Severity};
 
 /// All findings, and the rules that they belong to. Files below the folder `base` get paths
 /// relative to it.

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::Checked;
-use crate::finding::{Finding, Severity};
+use crate::{Finding, Severity};
 use manifest_text::visible;
 
 /// The most characters of a line that are shown.

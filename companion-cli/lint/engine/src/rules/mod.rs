@@ -15,7 +15,7 @@ pub mod traffic;
 pub mod upgrade;
 pub(crate) mod words;
 
-use crate::finding::Group;
+use crate::Group;
 
 pub(crate) const GROUPS: &[Group] = &[
     (include_str!("files/rules.md"), files::CHECKS),

@@ -1,7 +1,7 @@
 //! The texts of the rules. They stand once, beside the checks of their group: a section for each
 //! rule, with its code, title, severity, consequence and fix.
 
-use crate::finding::{Check, Rule};
+use crate::{Check, Rule};
 
 /// A text with each paragraph as one line.
 fn with_joined_lines(text: &str) -> String {

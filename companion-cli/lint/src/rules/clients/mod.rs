@@ -11,13 +11,9 @@ use super::trust::{
     NOT_REMOVED, has_hops, is_removed, is_removed_somewhere, keeps, stands_at_sidecar,
 };
 use crate::users::uses;
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::listeners::listener;
-use manifest_lint::node::Node;
-use manifest_lint::objects::{Object, ip_detections};
-use manifest_lint::proxy_protocol::{
-    header_filters, is_type, listener_filters, policy_setting, policy_settings, topology_settings,
+use manifest_lint::{
+    Checks, Findings, Inputs, Node, Object, header_filters, ip_detections, is_type, listener,
+    listener_filters, policy_setting, policy_settings, topology_settings,
 };
 
 pub(super) const CHECKS: Checks = &[

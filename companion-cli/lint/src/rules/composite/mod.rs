@@ -3,10 +3,7 @@
 use regex::Regex;
 
 use super::scheme_filters::{action_around, is_composite, writers};
-use manifest_lint::envoy_filter::patch_of;
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
+use manifest_lint::{Checks, Findings, Inputs, Node, patch_of};
 
 pub(super) const CHECKS: Checks = &[("LS366", too_old), ("LS366", not_cleared)];
 

@@ -3,10 +3,7 @@
 use crate::modules::{Module, modules};
 use crate::plugin_configs::wasm_plugins;
 use laststream_base::digest::is_hex;
-use manifest_lint::envoy_filter::patch_of;
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
+use manifest_lint::{Checks, Findings, Inputs, Node, patch_of};
 
 pub(super) const CHECKS: Checks = &[
     ("LS201", inline_oci),

@@ -6,10 +6,9 @@ mod patch;
 use super::statistics::ENVOY_COUNT_STATS;
 use crate::modules::{Module, gates};
 use laststream_filter::config::wire::Gate;
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::{Object, beside, object_of, of_kind, referred, users};
+use manifest_lint::{
+    Checks, Findings, Inputs, Node, Object, beside, object_of, of_kind, referred, users,
+};
 use patch::mixed_hook;
 
 pub(super) const CHECKS: Checks = &[

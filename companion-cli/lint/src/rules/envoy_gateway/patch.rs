@@ -1,10 +1,7 @@
 //! The hook in the patch of an EnvoyProxy's Deployment: LS592.
 
 use super::{hook_of, is_json_merge};
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::of_kind;
+use manifest_lint::{Findings, Inputs, Node, of_kind};
 
 /// The kind of Envoy Gateway's own hook.
 const OWN: &str = "httpGet";

@@ -4,12 +4,8 @@ use std::collections::HashSet;
 
 use super::envoy_gateway::patched;
 use crate::modules::modules;
-use manifest_lint::bootstraps::bootstraps;
 use manifest_lint::fields::unknown;
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::of_kind;
+use manifest_lint::{Checks, Findings, Inputs, Node, bootstraps, of_kind};
 
 pub(super) const CHECKS: Checks = &[("LS307", unknown_fields)];
 

@@ -4,11 +4,7 @@ use laststream_filter::config::wire::GateCount;
 use laststream_filter::gate::LATCH;
 
 use crate::modules::gates;
-use manifest_lint::envoy_filter::patch_of;
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::reach::ProxySelector;
+use manifest_lint::{Findings, Inputs, Node, ProxySelector, patch_of};
 
 /// The name of the route that is rendered.
 const ROUTE: &str = "laststream-latch";

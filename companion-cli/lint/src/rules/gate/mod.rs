@@ -9,14 +9,10 @@ use laststream_filter::gate::access::ADDRESS_KEY;
 use crate::modules::{counters, gates, starts_by_agent};
 use crate::users::{addresses, listeners, uses};
 use latch::without_latch;
-use manifest_lint::envoy_filter::{Patch, patches_of};
-use manifest_lint::envoys::{clusters, whole_bootstraps};
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::listeners::{connection_manager, is_loopback, routes};
-use manifest_lint::node::Node;
-use manifest_lint::pods::{Pod, stop_hooks};
-use manifest_lint::reach::Reach;
+use manifest_lint::{
+    Checks, Findings, Inputs, Node, Patch, Pod, Reach, clusters, connection_manager, is_loopback,
+    patches_of, routes, stop_hooks, whole_bootstraps,
+};
 use neighbours::{other_vm_id, shared_vm, two_gates, uncounted_scope};
 
 pub(super) const CHECKS: Checks = &[

@@ -6,12 +6,9 @@ use crate::modules::{Module, counters, gates};
 use crate::plugin_configs::{WasmPlugin, wasm_plugins};
 use crate::rules::envoy_gateway::proxy_of;
 use crate::users::uses;
-use manifest_lint::bootstraps::bootstraps;
-use manifest_lint::envoy_filter::{Patch, patch_of};
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::pods::Pod;
-use manifest_lint::reach::{ProxySelector, Reach, Selected};
+use manifest_lint::{
+    Findings, Inputs, Patch, Pod, ProxySelector, Reach, Selected, bootstraps, patch_of,
+};
 
 /// The number of gates that are compared pair by pair. More would not add information.
 const MOST_GATES: usize = 64;

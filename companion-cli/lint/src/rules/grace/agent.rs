@@ -3,10 +3,7 @@
 use super::DURATION;
 use super::deadlines::{AskedGates, ProxyTime, proxy_times};
 use crate::modules::starts_by_agent;
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::pods::{Pod, stop_hooks};
+use manifest_lint::{Findings, Inputs, Node, Pod, stop_hooks};
 
 /// Istio's default `terminationDrainDuration`, in milliseconds.
 const USUAL: u64 = 5_000;

@@ -12,11 +12,9 @@ use crate::rules::envoy_gateway::gates_of_pods;
 use crate::users::ports;
 use laststream_base::time_span::milliseconds;
 use laststream_policy::KUBELET;
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::pods::{DEFAULT_GRACE, Hook, Pod, pod_around, stop_hooks};
-use manifest_lint::split_pods::SplitPods;
+use manifest_lint::{
+    DEFAULT_GRACE, Findings, Hook, Inputs, Node, Pod, SplitPods, pod_around, stop_hooks,
+};
 
 /// A gate, and its deadline in milliseconds.
 type Deadline<'g> = (Module<'g>, u64);

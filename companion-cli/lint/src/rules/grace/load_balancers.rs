@@ -4,11 +4,7 @@ use laststream_filter::config::wire::Gate;
 use laststream_policy::file::Behind;
 
 use crate::modules::gated_pods;
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::{Object, of_kind};
-use manifest_lint::pods::Pod;
+use manifest_lint::{Findings, Inputs, Node, Object, Pod, of_kind};
 
 const TYPE: &str = "service.beta.kubernetes.io/aws-load-balancer-type";
 const TARGETS: &str = "service.beta.kubernetes.io/aws-load-balancer-nlb-target-type";

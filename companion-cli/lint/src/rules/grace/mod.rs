@@ -12,13 +12,10 @@ use deadlines::{
 };
 use laststream_policy::KUBELET;
 use load_balancers::load_balancer_beyond_gate;
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::{Object, object_of};
-use manifest_lint::pods::{DEFAULT_GRACE, Pod, pod_around, pods};
-use manifest_lint::reach::{ProxySelector, Selected};
-use manifest_lint::split_pods::SplitPods;
+use manifest_lint::{
+    Checks, DEFAULT_GRACE, Findings, Inputs, Node, Object, Pod, ProxySelector, Selected, SplitPods,
+    object_of, pod_around, pods,
+};
 use requests::request_beyond_grace;
 
 pub(super) const CHECKS: Checks = &[

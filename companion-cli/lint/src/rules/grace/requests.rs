@@ -2,13 +2,8 @@
 
 use std::collections::HashMap;
 
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::{Object, near, of_kind};
-use manifest_lint::pods::{Pod, pods};
 use manifest_lint::rules::traffic::{Route, http_routes};
-use manifest_lint::split_pods::SplitPods;
+use manifest_lint::{Findings, Inputs, Node, Object, Pod, SplitPods, near, of_kind, pods};
 
 pub(super) fn request_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let graces = Graces::of(inputs);

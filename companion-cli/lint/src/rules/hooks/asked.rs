@@ -9,12 +9,8 @@ use laststream_render::question;
 use crate::gate_programs::{COMMAND, gate_programs, pod_spec};
 use crate::modules::{gated_pods, gates, starts_by_agent};
 use crate::users::ports;
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::pods::{Hook, pods, stop_hooks};
-use manifest_lint::split_pods::SplitPods;
 use manifest_lint::words::nearest_of;
+use manifest_lint::{Findings, Hook, Inputs, Node, SplitPods, pods, stop_hooks};
 
 /// The path that the gate answers.
 const PATH: &str = "prestop";

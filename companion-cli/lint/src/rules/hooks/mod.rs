@@ -6,11 +6,7 @@ use super::grace::agent::needless_hook;
 use super::statistics::{no_request_gauge, single_managers};
 use crate::modules::gates;
 use crate::users::addresses;
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::listeners::is_loopback;
-use manifest_lint::node::Node;
-use manifest_lint::pods::{Hook, hooks, stop_hooks};
+use manifest_lint::{Checks, Findings, Hook, Inputs, Node, hooks, is_loopback, stop_hooks};
 
 pub(super) const CHECKS: Checks = &[
     ("LS501", clobbers),

@@ -9,10 +9,7 @@ use super::pods::{Running, grouped, report, running};
 use crate::live::{GateAnswer, LivePod, PodSettings};
 use crate::modules::{gated_pods, starts_by_agent};
 use crate::rules::grace::deadlines::after;
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::pods::Pod;
+use manifest_lint::{Findings, Inputs, Node, Pod};
 
 pub(super) fn missing<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     report(inputs, findings, ": ", |_, pod| match &pod.gate {

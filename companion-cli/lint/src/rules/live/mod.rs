@@ -5,8 +5,7 @@ mod gates;
 mod pods;
 
 use laststream_base::yaml::tree::Position;
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
+use manifest_lint::{Checks, Findings, Inputs};
 
 use crate::live::{Live, rights};
 

@@ -5,11 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::live::{ClusterObject, Live, LivePod, Workload};
 use crate::modules::gated_pods;
 use laststream_render::{fixed_options, question};
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::of_kind;
-use manifest_lint::pods::{DEFAULT_GRACE, Hook, Pod, pods, stop_hooks};
+use manifest_lint::{DEFAULT_GRACE, Findings, Hook, Inputs, Node, Pod, of_kind, pods, stop_hooks};
 
 /// Running pods, with the object among the sources that makes them.
 pub(super) struct Running<'g> {

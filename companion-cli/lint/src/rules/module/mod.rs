@@ -6,12 +6,10 @@ use laststream_filter::config::{self, Config, Problem, Refused};
 use crate::modules::{Module, counters, ours};
 use crate::plugin_configs::plugin_configs;
 use crate::users::uses;
-use manifest_lint::envoy_filter::{Patch, patch_of};
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::listeners::connection_manager;
-use manifest_lint::node::{Node, is_string_value};
-use manifest_lint::reach::ProxySelector;
+use manifest_lint::{
+    Checks, Findings, Inputs, Node, Patch, ProxySelector, connection_manager, is_string_value,
+    patch_of,
+};
 
 pub(super) const CHECKS: Checks = &[
     ("LS301", refused),

@@ -8,9 +8,7 @@ use super::scheme_filters::{
     FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, mutations_before, removes,
     restorers, writers,
 };
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
+use manifest_lint::{Checks, Findings, Inputs, Node};
 
 pub(super) const CHECKS: Checks = &[("LS351", not_saved), ("LS351", forgeable)];
 

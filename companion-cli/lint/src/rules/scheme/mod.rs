@@ -9,11 +9,7 @@ use super::scheme_filters::{
 };
 use crate::modules::Module;
 use crate::users::uses;
-use manifest_lint::envoy_filter::{Patch, patch_of};
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::Object;
+use manifest_lint::{Checks, Findings, Inputs, Node, Object, Patch, patch_of};
 
 pub(super) const CHECKS: Checks =
     &[("LS353", no_peer), ("LS353", peer_too_late), ("LS355", restored_twice)];

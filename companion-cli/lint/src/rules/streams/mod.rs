@@ -3,11 +3,8 @@
 use std::collections::HashSet;
 
 use crate::modules::{counters, gates};
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
-use manifest_lint::objects::of_kind;
 use manifest_lint::rules::traffic::{http_routes, untimed_rules};
+use manifest_lint::{Checks, Findings, Inputs, Node, of_kind};
 
 pub(super) const CHECKS: Checks = &[("LS620", ends_without_kinds), ("LS640", total_timeout)];
 

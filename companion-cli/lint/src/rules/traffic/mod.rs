@@ -1,13 +1,8 @@
 //! LS703, LS704: time-outs of routes beside the deadline of a gate.
 
 use crate::modules::{gates, ours};
-use manifest_lint::envoy_filter::Patch;
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::listeners::{connection_manager, routes};
-use manifest_lint::node::Node;
-use manifest_lint::objects::Object;
 use manifest_lint::rules::traffic::{http_routes, untimed_rules};
+use manifest_lint::{Checks, Findings, Inputs, Node, Object, Patch, connection_manager, routes};
 
 pub(super) const CHECKS: Checks = &[("LS703", default_timeout), ("LS704", timeout_above_deadline)];
 

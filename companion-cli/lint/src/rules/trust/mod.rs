@@ -11,13 +11,9 @@ use crate::modules::Module;
 use crate::plugin_configs::{WasmPlugin, wasm_plugins};
 use crate::users::uses;
 use laststream_policy::warnings::is_wide;
-use manifest_lint::envoy_filter::patch_of;
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::listeners::connection_manager;
-use manifest_lint::node::Node;
-use manifest_lint::objects::{ip_detections, of_kind};
-use manifest_lint::reach::Reach;
+use manifest_lint::{
+    Checks, Findings, Inputs, Node, Reach, connection_manager, ip_detections, of_kind, patch_of,
+};
 
 pub(super) const CHECKS: Checks =
     &[("LS356", fails_open), ("LS356", matchers_on_kept_header), ("LS358", wide_ranges)];

@@ -2,10 +2,9 @@
 //! with `lint --upgrade`. The engine has the other changes.
 
 use manifest_lint::change::same;
-use manifest_lint::finding::Findings;
-use manifest_lint::inputs::Inputs;
 use manifest_lint::rules::upgrade::Change;
 use manifest_lint::upgrade::{ENVOY, ISTIO, KUBERNETES};
+use manifest_lint::{Findings, Inputs};
 
 use super::{delivery, grace};
 use crate::modules::{Module, modules};

@@ -5,12 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use super::websockets::frame_filters;
 use crate::modules::{Module, modules};
 use laststream_render::IMAGE_ANNOTATION;
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::pods::pods;
-use manifest_lint::reach::Reach;
 use manifest_lint::rules::overlay;
-use manifest_lint::volumes::{Holders, ImageVolume, image_volumes};
+use manifest_lint::{Checks, Findings, Holders, ImageVolume, Inputs, Reach, image_volumes, pods};
 
 pub(super) const CHECKS: Checks =
     &[("LS571", no_image_volumes), ("LS572", no_file), ("LS573", other_image), ("LS573", by_tag)];

@@ -6,13 +6,10 @@ use laststream_filter::config::wire::{Gate, Scope};
 use crate::modules::{Module, gates};
 use laststream_base::istio::WAYPOINTS;
 use laststream_policy::placement::TUNNELS;
-use manifest_lint::bootstraps::{BootstrapPart, bootstraps};
-use manifest_lint::envoy_filter::{envoy_filters, patches};
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::objects::named;
-use manifest_lint::overlaid::Overlaid;
-use manifest_lint::reach::Reach;
+use manifest_lint::{
+    BootstrapPart, Checks, Findings, Inputs, Overlaid, Reach, bootstraps, envoy_filters, named,
+    patches,
+};
 
 pub(super) const CHECKS: Checks = &[
     ("LS581", unreadable_bootstrap),

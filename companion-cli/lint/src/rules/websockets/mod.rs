@@ -4,10 +4,7 @@ use laststream_filter::config::wire::Role;
 
 use crate::modules::{Module, modules, of_role};
 use crate::users::uses;
-use manifest_lint::envoy_filter::patch_of;
-use manifest_lint::finding::{Checks, Findings};
-use manifest_lint::inputs::Inputs;
-use manifest_lint::node::Node;
+use manifest_lint::{Checks, Findings, Inputs, Node, patch_of};
 
 pub(super) const CHECKS: Checks =
     &[("LS630", own_chain), ("LS631", always_on), ("LS631", never_on)];

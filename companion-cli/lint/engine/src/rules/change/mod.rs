@@ -1,7 +1,6 @@
 //! LS705 to LS718: the effects of a change in Envoy; only with `lint --change`.
 
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
+use crate::{Checks, Findings, Inputs};
 
 pub(crate) const CHECKS: Checks = &[
     ("LS705", report),

@@ -2,12 +2,10 @@
 
 mod types;
 
-use crate::envoy_filter::{Patch, envoy_filters, patches, patches_of};
 use crate::fields;
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::ROOT_NAMESPACE;
+use crate::{
+    Checks, Findings, Inputs, Node, Patch, ROOT_NAMESPACE, envoy_filters, patches, patches_of,
+};
 use types::{nearly, wrong_type};
 
 pub(super) const CHECKS: Checks = &[

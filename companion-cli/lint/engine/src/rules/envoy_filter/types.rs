@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::envoy_filter::patch_of;
-use crate::finding::Findings;
-use crate::inputs::Inputs;
-use crate::node::Node;
+use crate::{Findings, Inputs, Node, patch_of};
 
 /// Parts of a name that show a type of an old API.
 const OLD_TYPES: [&str; 3] = [".v2.", ".v2alpha.", "envoy.config.filter."];

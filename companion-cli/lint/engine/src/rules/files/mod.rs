@@ -1,10 +1,10 @@
 //! LS001 to LS005: files that cannot be read, or are not read as they look.
 
-use crate::finding::{Checks, Finding, Findings, Rule, is_in_secret, is_secret};
-use crate::inputs::Inputs;
-use crate::node::{Node, is_string_value};
-use crate::objects::{Object, object_of};
 use crate::plain::Meaning;
+use crate::{
+    Checks, Finding, Findings, Inputs, Node, Object, Rule, is_in_secret, is_secret,
+    is_string_value, object_of,
+};
 use manifest_text::yaml::tree::Position;
 
 pub(crate) const CHECKS: Checks = &[

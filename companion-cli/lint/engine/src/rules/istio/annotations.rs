@@ -4,9 +4,7 @@
 use std::net::IpAddr;
 
 use super::annotations;
-use crate::finding::Findings;
-use crate::inputs::Inputs;
-use crate::node::Node;
+use crate::{Findings, Inputs, Node};
 
 const PORTS: &str = "ports with commas between them";
 const RANGES: &str = "ranges such as `10.0.0.0/8`, with commas between them and no spaces";

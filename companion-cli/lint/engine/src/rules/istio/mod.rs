@@ -4,12 +4,8 @@
 mod annotations;
 mod selected;
 
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::object_of;
-use crate::pods::Pod;
 use crate::words::nearest_of;
+use crate::{Checks, Findings, Inputs, Node, Pod, object_of};
 
 pub(super) const CHECKS: Checks = &[
     ("LS651", unread),

@@ -2,11 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::finding::Findings;
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::{Object, ROOT_NAMESPACE, named, of_kind};
-use crate::pods::pods;
+use crate::{Findings, Inputs, Node, Object, ROOT_NAMESPACE, named, of_kind, pods};
 
 /// Proxy containers that wait for an image, in pods that Istio does not inject.
 pub(super) fn without_injection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

@@ -1,8 +1,6 @@
 //! LS601 to LS601: Jobs beside a sidecar.
 
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::pods::pods;
+use crate::{Checks, Findings, Inputs, pods};
 
 pub(super) const CHECKS: Checks =
     &[("LS601", pkill), ("LS602", shared_processes), ("LS601", waiting_loop)];

@@ -4,12 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use manifest_text::ports;
 
-use crate::envoy_filter::{Patch, patches, patches_of};
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::listeners::is_connection_manager;
-use crate::node::Node;
-use crate::reach::ProxySelector;
+use crate::{
+    Checks, Findings, Inputs, Node, Patch, ProxySelector, is_connection_manager, patches,
+    patches_of,
+};
 
 pub(super) const CHECKS: Checks = &[
     ("LS121", |inputs, findings| report_twice("EXTENSION_CONFIG", |_, _| true, inputs, findings)),

@@ -3,11 +3,10 @@
 
 use std::collections::HashSet;
 
-use crate::finding::{Checks, Findings};
-use crate::inputs::{Inputs, OVERLAY_KEYS};
-use crate::node::Node;
-use crate::objects::{Object, objects, of_kind};
-use crate::pods::{CLASS_LABEL, overlay_template};
+use crate::{
+    CLASS_LABEL, Checks, Findings, Inputs, Node, OVERLAY_KEYS, Object, objects, of_kind,
+    overlay_template,
+};
 
 pub const CHECKS: Checks =
     &[("LS561", not_merged), ("LS561", other_container), ("LS563", mixed_hook)];

@@ -1,8 +1,7 @@
 //! LS006 to LS009: objects that the API server refuses. The verdicts come from `lint::crds`.
 
 use crate::crds::Fault;
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
+use crate::{Checks, Findings, Inputs};
 
 pub(crate) const CHECKS: Checks = &[
     ("LS006", |inputs, findings| report(Fault::UnknownKind, inputs, findings)),

@@ -3,10 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::{Object, named, of_kind};
+use crate::{Checks, Findings, Inputs, Node, Object, named, of_kind};
 
 pub const CHECKS: Checks = &[("LS701", hard_coded_https), ("LS702", retries)];
 

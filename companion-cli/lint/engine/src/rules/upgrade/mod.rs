@@ -4,12 +4,8 @@
 use manifest_text::versions::Release;
 use regex::bytes::RegexBuilder;
 
-use crate::envoy_filter::{Patch, patches};
-use crate::finding::{Check, Findings};
-use crate::inputs::Inputs;
-use crate::node::Node;
-use crate::objects::of_kind;
 use crate::upgrade::{ENVOY_GATEWAY, ISTIO};
+use crate::{Check, Findings, Inputs, Node, Patch, of_kind, patches};
 
 /// A change of a program: its rule, the program, the release that it came with (none if each one
 /// brings it), and the check for what it affects.

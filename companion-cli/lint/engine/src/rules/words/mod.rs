@@ -3,10 +3,8 @@
 
 use std::collections::HashMap;
 
-use crate::finding::{Checks, Findings};
-use crate::inputs::Inputs;
-use crate::node::MERGE;
 use crate::words::is_free;
+use crate::{Checks, Findings, Inputs, MERGE};
 
 pub(crate) const CHECKS: Checks = &[("LS011", misspelt)];
 
