@@ -141,6 +141,6 @@ namespace: ingress
 /// A manifest that lint accepts, and one in which it finds an error.
 const GOOD: &str = include_str!("../../companion-cli/tests/lint/good/one-envoyfilter.yaml");
 const BAD: &str =
-    include_str!("../../companion-cli/lint/engine/src/rules/envoy_filter/LS101.bad.yaml");
+    include_str!("../../companion-cli/lint/engine/src/rules/envoy_filter/LS102.bad.yaml");
 /// The rule that [`BAD`] breaks.
-const BROKEN_RULE: &str = "LS101";
+const BROKEN_RULE: &str = "LS102";

@@ -97,14 +97,19 @@ fn what_was_read_and_what_the_next_stop_cuts_are_said() -> Outcome {
 /// ignored: by the option, or by a comment.
 #[test]
 fn an_ignored_rule_hides_no_verdict_of_the_api_server() -> Outcome {
-    let file = "LS102.old_api.bad.yaml";
-    lint(&[file])?.expect(1)?.stdout_contains("LS102")?.hides("LS007")?;
-    lint(&[file, "--ignore", "LS102"])?.expect(1)?.stdout_contains("LS007")?.hides("[LS102]")?;
-    lint(&[file, "--ignore", "LS102,LS007"])?.expect(0)?;
-    let text = std::fs::read_to_string(folder(file))?;
-    let commented = format!("# laststream-lint: ignore-file=LS102\n{text}");
-    let said = run_with_input(&mut laststream(&["-"]), &commented)?.expect(1)?;
-    said.stdout_contains("LS007")?.stdout_contains("<stdin>:")?;
+    const TEXT: &str = "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\n\
+        metadata: {name: a, namespace: istio-system}\nspec:\n  configPatches:\n  \
+        - {applyTo: CLUSTER, patch: {operation: MERG, value: {name: a}}}\n";
+    let said = |arguments: &[&str], text| {
+        run_with_input(&mut laststream(&[&["-"], arguments].concat()), text)
+    };
+    said(&[], TEXT)?.expect(1)?.stdout_contains("LS102")?.hides("LS008")?;
+    let of_server = said(&["--ignore", "LS102"], TEXT)?.expect(1)?;
+    of_server.stdout_contains("LS008")?.hides("[LS102]")?;
+    said(&["--ignore", "LS102,LS008"], TEXT)?.expect(0)?;
+    let commented = format!("# laststream-lint: ignore-file=LS102\n{TEXT}");
+    let of_comment = said(&[], &commented)?.expect(1)?;
+    of_comment.stdout_contains("LS008")?.stdout_contains("<stdin>:")?;
     Ok(())
 }
 

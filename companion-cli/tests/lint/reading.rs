@@ -153,7 +153,7 @@ fn comments_can_ignore_rules() {
     let at_line = JOB.replace("true", "true # laststream-lint: ignore=LS602");
     let above = JOB.replace(
         "      share",
-        "      # laststream-lint: ignore=LS101,LS602 it is a debugger\n\n      # yes\n      share",
+        "      # laststream-lint: ignore=LS102,LS602 it is a debugger\n\n      # yes\n      share",
     );
     let whole = format!("# laststream-lint: ignore-file=LS602\n{JOB}---\n{JOB}");
     let in_a_text = |comment: &str| {

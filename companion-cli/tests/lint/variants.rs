@@ -114,9 +114,9 @@ fn matches_are_taken_by_their_type() {
         ("{type: RegularExpression, value: '.*downstream_rq.*'}", &[]),
         (
             "{type: Prefix, value: downstream_rq_active}, {type: Prefix, value: rq_total}",
-            &["LS599"],
+            &["LS506"],
         ),
-        ("{type: Exact, value: downstream_rq_active}, {value: downstream_rq_total}", &["LS599"]),
+        ("{type: Exact, value: downstream_rq_active}, {value: downstream_rq_total}", &["LS506"]),
     ] {
         let changes = [("bootstrap:\n    type: Merge", matches(items))];
         let changes = changes.each_ref().map(|(from, to)| (*from, to.as_str()));

@@ -1,4 +1,4 @@
-//! LS403 to LS600: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway accepts
+//! LS403 to LS592: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway accepts
 //! most of these mistakes without an error.
 
 mod patch;
@@ -15,8 +15,8 @@ pub(super) const CHECKS: Checks = &[
     ("LS403", other_vm_id),
     ("LS592", mixed_hook),
     ("LS596", unnamed),
-    ("LS599", no_own_count),
-    ("LS600", no_hook),
+    ("LS506", no_own_count),
+    ("LS592", no_hook),
 ];
 
 /// A gate in the bootstrap of an EnvoyProxy.

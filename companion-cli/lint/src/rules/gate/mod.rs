@@ -17,26 +17,20 @@ use neighbours::{other_vm_id, shared_vm, two_gates, uncounted_scope};
 
 pub(super) const CHECKS: Checks = &[
     ("LS401", open_gate),
-    ("LS402", shared_vm),
+    ("LS403", shared_vm),
     ("LS403", other_vm_id),
     ("LS404", fails_open),
-    ("LS405", open_route),
+    ("LS404", open_route),
     ("LS404", inbound_only),
+    ("LS404", wrong_listener),
+    ("LS404", counts_itself),
     ("LS407", uncounted_scope),
     ("LS408", idle_timeout),
-    ("LS404", |inputs, findings| {
-        report_listeners("traffic_direction", "INBOUND", "an inbound one", inputs, findings);
-    }),
-    ("LS404", counts_itself),
-    ("LS404", |inputs, findings| {
-        report_listeners("bind_to_port", "false", "not bound", inputs, findings);
-    }),
     ("LS412", two_gates),
     ("LS413", secret_in_clear_text),
     ("LS414", gate_without_state),
     ("LS415", missing_cluster),
     ("LS415", missing_agent),
-    ("LS416", heeds_overload),
     ("LS417", ignored_counter),
     ("LS418", without_latch),
 ];
@@ -119,29 +113,22 @@ fn idle_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Reports listeners of gates that have this value in a field.
-fn report_listeners<'g>(
-    field: &str,
-    value: &str,
-    what: &str,
-    inputs: &'g Inputs,
-    findings: &mut Findings<'g>,
-) {
+fn wrong_listener<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let has = |node: Option<Node<'g>>, text| node.and_then(Node::text) == Some(text);
     for (module, _) in gates(inputs) {
-        let nodes = listeners(inputs, module).filter_map(|listener| listener.field(field));
-        for node in nodes.filter(|node| node.text() == Some(value)) {
-            findings.at(node, format!("the listener of `{}` is {what}", module.name()));
-        }
-    }
-}
-
-fn heeds_overload<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, _) in gates(inputs) {
+        let gate = module.name();
         for listener in listeners(inputs, module) {
-            let node = listener.field("bypass_overload_manager");
-            if !node.is_some_and(Node::is_true) {
-                let message = format!("an overloaded Envoy refuses hooks of `{}`", module.name());
-                findings.at(node.or_else(|| listener.get("name")).unwrap_or(listener), message);
+            let [direction, bind, bypass] =
+                ["traffic_direction", "bind_to_port", "bypass_overload_manager"]
+                    .map(|field| listener.field(field));
+            let place = bypass.or_else(|| listener.get("name")).unwrap_or(listener);
+            for (node, is_wrong, what) in [
+                (direction, has(direction, "INBOUND"), "is an inbound one"),
+                (bind, has(bind, "false"), "is not bound"),
+                (Some(place), !bypass.is_some_and(Node::is_true), "heeds the overload manager"),
+            ] {
+                let node = node.filter(|_| is_wrong).into_iter();
+                node.for_each(|at| findings.at(at, format!("the listener of `{gate}` {what}")));
             }
         }
     }

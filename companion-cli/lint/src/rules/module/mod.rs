@@ -13,7 +13,7 @@ use manifest_lint::{
 
 pub(super) const CHECKS: Checks = &[
     ("LS301", refused),
-    ("LS302", not_a_string),
+    ("LS301", not_a_string),
     ("LS304", scope_and_context),
     ("LS305", counted_twice),
 ];

@@ -7,7 +7,7 @@ use crate::users::uses;
 use manifest_lint::{Checks, Findings, Inputs, Node, patch_of};
 
 pub(super) const CHECKS: Checks =
-    &[("LS630", own_chain), ("LS631", always_on), ("LS631", never_on)];
+    &[("LS631", own_chain), ("LS631", always_on), ("LS631", never_on)];
 
 pub(super) fn frame_filters(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
     of_role(inputs, Role::Websocket).map(|(module, _)| module)

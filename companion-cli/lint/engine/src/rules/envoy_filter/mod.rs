@@ -9,17 +9,14 @@ use crate::{
 use types::{nearly, wrong_type};
 
 pub(super) const CHECKS: Checks = &[
-    ("LS101", apply_to),
     ("LS102", patch),
-    ("LS103", ignored_operation),
+    ("LS102", hopeless_match),
+    ("LS102", no_patches),
     ("LS104", behind_the_router),
     ("LS105", relative_without_priority),
     ("LS106", proxy_version),
     ("LS107", wrong_type),
     ("LS108", no_selector),
-    ("LS109", hopeless_match),
-    ("LS102", old_api),
-    ("LS102", no_patches),
 ];
 
 const ON_FILTERS: &[&str] =
@@ -51,46 +48,28 @@ fn kind_of(patch: Patch<'_>) -> Option<Kind> {
     KINDS.into_iter().find(|(name, ..)| *name == patch.apply_to())
 }
 
-fn is_operation(name: &str) -> bool {
-    name == REPLACE_LISTS || ON_FILTERS.contains(&name)
-}
-
-fn apply_to<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for patch in patches(inputs) {
-        match patch.node.get("applyTo") {
-            None => findings.at(patch.node, "the patch has no `applyTo`"),
-            Some(node) if kind_of(patch).is_none() => {
-                findings.at(node, format!("no patch applies to `{}`", patch.apply_to()));
-            }
-            Some(_) => {}
-        }
-    }
-}
-
 fn patch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for patch in patches(inputs) {
+        if ["", "INVALID"].contains(&patch.apply_to()) {
+            let place = patch.node.get("applyTo").unwrap_or(patch.node);
+            findings.at(place, "the patch does not say what it applies to");
+        }
         let Some(node) = patch.node.get("patch").filter(|node| node.is_map()) else {
             findings.at(patch.node, "there is no `patch`");
             continue;
         };
-        match patch.operation_node() {
-            None => findings.at(node, "the patch has no `operation`"),
-            Some(operation) if !is_operation(patch.operation()) => {
-                findings.at(operation, format!("there is no operation `{}`", patch.operation()));
-            }
-            Some(_)
-                if patch.operation() != "REMOVE" && !patch.value().is_some_and(Node::is_map) =>
-            {
-                findings.at(node, "the patch has no `value`")
-            }
-            Some(operation) => {
-                if let Some(missing) = missing_filter(patch) {
-                    let name = patch.operation();
-                    findings.at(operation, format!("{name} does nothing without `{missing}`"));
-                }
-                dropped(patch, findings);
-            }
+        let (name, operation) = (patch.operation(), patch.operation_node().unwrap_or(node));
+        if name.is_empty() {
+            findings.at(node, "the patch has no `operation`");
+        } else if let Some(why) = ignored(patch) {
+            findings.at(operation, why);
         }
+        if name != "REMOVE" && !patch.value().is_some_and(Node::is_map) {
+            findings.at(node, "the patch has no `value`");
+        } else if let Some(missing) = missing_filter(patch) {
+            findings.at(operation, format!("{name} does nothing without `{missing}`"));
+        }
+        dropped(patch, findings);
     }
 }
 
@@ -127,20 +106,16 @@ fn missing_filter(patch: Patch<'_>) -> Option<&'static str> {
     ["REMOVE", "REPLACE"].contains(&patch.operation()).then_some(missing)
 }
 
-fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for patch in patches(inputs) {
-        let name = patch.operation();
-        let operation = patch.operation_node().filter(|_| is_operation(name));
-        let Some((operation, (kind, _, known))) = operation.zip(kind_of(patch)) else { continue };
-        let merges = known.contains(&"MERGE") && known != ON_FILTERS;
-        let works = known.contains(&name) || merges && name == REPLACE_LISTS;
-        if known.is_empty() {
-            findings.at(operation, format!("{name} does nothing with {kind} since Istio 1.21"));
-        } else if !works {
-            let words = known.join(", ");
-            let message = format!("{name} does nothing with {kind}: what works is {words}");
-            findings.at(operation, message);
-        }
+/// Why Istio ignores the operation of a patch.
+fn ignored(patch: Patch<'_>) -> Option<String> {
+    let name = patch.operation();
+    let (kind, _, known) = kind_of(patch)?;
+    let merges = known.contains(&"MERGE") && known != ON_FILTERS;
+    let works = known.contains(&name) || merges && name == REPLACE_LISTS;
+    match known {
+        [] => Some(format!("{name} does nothing with {kind} since Istio 1.21")),
+        _ if works => None,
+        _ => Some(format!("{name} does nothing with {kind}: what works is {}", known.join(", "))),
     }
 }
 
@@ -204,8 +179,7 @@ fn no_selector<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn no_patches<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let is_of_old_api = |spec: Node<'_>| spec.get("filters").is_some();
-    for filter in envoy_filters(inputs).filter(|filter| !filter.spec().is_some_and(is_of_old_api)) {
+    for filter in envoy_filters(inputs) {
         let patches = filter.spec().and_then(|spec| spec.get("configPatches"));
         if patches.is_none_or(Node::is_empty) {
             findings.at(filter.spec().unwrap_or(filter.node), "there is no patch in it");
@@ -257,16 +231,6 @@ fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if patch.apply_to() == "HTTP_FILTER" && !is_manager {
             findings
                 .at(name.unwrap_or(filter), format!("HTTP filters are found in `{MANAGER}` only"));
-        }
-    }
-}
-
-fn old_api<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for filter in envoy_filters(inputs) {
-        for key in ["workloadLabels", "filters"] {
-            if let Some(node) = filter.spec().and_then(|spec| spec.get(key)) {
-                findings.at(node, format!("`spec.{key}` is no longer part of the API"));
-            }
         }
     }
 }
