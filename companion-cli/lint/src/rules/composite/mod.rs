@@ -2,10 +2,10 @@
 
 use regex::Regex;
 
-use super::scheme_filters::{action_around, is_composite, writers};
+use super::scheme_filters::{is_composite, writers};
 use manifest_lint::{Checks, Findings, Inputs, Node, patch_of};
 
-pub(super) const CHECKS: Checks = &[("LS366", too_old), ("LS366", not_cleared)];
+pub(super) const CHECKS: Checks = &[("LS366", too_old)];
 
 /// The last versions of Istio before the matcher.
 const TOO_OLD: [&str; 3] = ["1.28.9", "1.29.9", "1.30.9"];
@@ -27,18 +27,6 @@ fn too_old<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let Some(pattern) = version.text().and_then(|text| Regex::new(text).ok()) else { continue };
         if let Some(old) = TOO_OLD.iter().find(|old| pattern.is_match(old)) {
             findings.at(version, format!("proxies of Istio {old} get it"));
-        }
-    }
-}
-
-fn not_cleared<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for writer in writers(inputs) {
-        let Some(action) = action_around(writer.node) else { continue };
-        let clears = |filter: Node<'g>| {
-            filter.fields("typed_config.clear_route_cache").is_some_and(Node::is_true)
-        };
-        if !action.list("filter_chain.typed_config").any(clears) {
-            findings.at(writer.node, "no filter of this action clears the route cache");
         }
     }
 }
