@@ -128,7 +128,7 @@ struct Seen {
 
 const HTTP: Seen = Seen { is_https: false, is_redirected: true };
 const HTTPS: Seen = Seen { is_https: true, is_redirected: false };
-/// Envoy redirects the client for ever: `laststream lint` finds it (LS366).
+/// Envoy redirects the client for ever.
 const LOOP: Seen = Seen { is_https: true, is_redirected: true };
 
 struct Gateway {

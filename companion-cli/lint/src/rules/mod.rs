@@ -2,7 +2,6 @@
 //! with the code of its rule, and two examples of each rule.
 
 mod clients;
-mod composite;
 mod delivery;
 mod envoy_gateway;
 mod fields;
@@ -15,7 +14,6 @@ mod saved_header;
 mod scheme;
 mod scheme_filters;
 mod statistics;
-mod streams;
 mod traffic;
 mod trust;
 mod upgrade;
@@ -34,7 +32,6 @@ pub(super) const GROUPS: &[Group] = &[
     (include_str!("scheme/rules.md"), scheme::CHECKS),
     (include_str!("trust/rules.md"), trust::CHECKS),
     (include_str!("clients/rules.md"), clients::CHECKS),
-    (include_str!("composite/rules.md"), composite::CHECKS),
     (include_str!("gate/rules.md"), gate::CHECKS),
     (include_str!("hooks/rules.md"), hooks::CHECKS),
     (include_str!("grace/rules.md"), grace::CHECKS),
@@ -42,7 +39,6 @@ pub(super) const GROUPS: &[Group] = &[
     (include_str!("waypoint/rules.md"), waypoint::CHECKS),
     (include_str!("envoy_gateway/rules.md"), envoy_gateway::CHECKS),
     (include_str!("websockets/rules.md"), websockets::CHECKS),
-    (include_str!("streams/rules.md"), streams::CHECKS),
     (include_str!("traffic/rules.md"), traffic::CHECKS),
     (include_str!("live/rules.md"), live::CHECKS),
     (include_str!("upgrade/rules.md"), &[]), // the checks are in `upgrade::CHANGES`

@@ -1,18 +1,13 @@
 //! LS359, LS362: trust in PROXY protocol headers, and in headers with the client's address.
 
-use laststream_filter::config::wire::Scope;
-
 use super::scheme::own_peer_info_filters;
 use super::scheme_filters::{
     Holder, Restorer, SupportingFilter, format_of, is_patched_beside, mutations, peer_info_filters,
-    restorers, writers,
+    restorers,
 };
-use super::trust::{
-    NOT_REMOVED, has_hops, is_removed, is_removed_somewhere, keeps, stands_at_sidecar,
-};
-use crate::users::uses;
+use super::trust::{has_hops, is_removed, keeps};
 use manifest_lint::{
-    Checks, Findings, Inputs, Node, Object, header_filters, ip_detections, is_type, listener,
+    Checks, Findings, Inputs, Node, header_filters, ip_detections, is_type, listener,
     listener_filters, policy_setting, policy_settings, topology_settings,
 };
 

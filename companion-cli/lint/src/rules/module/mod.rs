@@ -155,7 +155,7 @@ pub(super) fn in_one_chain<'g>(
 }
 
 /// Whether two filters are in the same chain.
-pub(super) fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
+fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
     match (patch_of(one), patch_of(two)) {
         (Some(one), Some(two)) => {
             let inserts = |patch: Patch<'_>| {

@@ -1,17 +1,18 @@
-//! LS353 to LS355: the filters beside the module when it restores x-forwarded-proto.
+//! LS353, LS355, LS366: the filters beside the module when it restores x-forwarded-proto, and
+//! Envoy's composite filter in its place.
 
 use laststream_filter::config::wire::Scope;
+use regex::Regex;
 
-use super::module::{fits, in_one_chain, share_chain};
+use super::module::{fits, in_one_chain};
 use super::scheme_filters::{
-    Holder, Restorer, SupportingFilter, format_of, peer_info_filters, restorers, restoring_modules,
-    section, writers, written,
+    Holder, Restorer, SupportingFilter, format_of, is_composite, peer_info_filters, restorers,
+    restoring_modules, section, writers,
 };
-use crate::modules::Module;
-use crate::users::uses;
 use manifest_lint::{Checks, Findings, Inputs, Node, Object, Patch, patch_of};
 
-pub(super) const CHECKS: Checks = &[("LS353", no_peer), ("LS355", restored_twice)];
+pub(super) const CHECKS: Checks =
+    &[("LS353", no_peer), ("LS355", restored_twice), ("LS366", too_old)];
 
 fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let writers: Vec<_> = writers(inputs).collect();
@@ -113,3 +114,27 @@ fn no_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// The only address of the peer that no header can change.
 const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
+
+/// The last versions of Istio before the matcher.
+const TOO_OLD: [&str; 3] = ["1.28.9", "1.29.9", "1.30.9"];
+
+fn too_old<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mut reported = Vec::new();
+    for writer in writers(inputs) {
+        let Some(composite) = writer.node.upwards().find(|node| is_composite(*node)) else {
+            continue;
+        };
+        let Some(patch) = patch_of(composite).filter(|_| !reported.contains(&composite)) else {
+            continue;
+        };
+        reported.push(composite);
+        let Some(version) = patch.proxy_version() else {
+            findings.at(composite, "without `proxyVersion` every proxy gets it");
+            continue;
+        };
+        let Some(pattern) = version.text().and_then(|text| Regex::new(text).ok()) else { continue };
+        if let Some(old) = TOO_OLD.iter().find(|old| pattern.is_match(old)) {
+            findings.at(version, format!("proxies of Istio {old} get it"));
+        }
+    }
+}

@@ -35,7 +35,7 @@ fn overwrites(helper: &SupportingFilter<'_>) -> bool {
 
 /// Whether any resource of these files removes the header or overwrites it with http, for resources
 /// whose listeners these files do not show.
-pub(super) fn is_removed_somewhere(inputs: &Inputs) -> bool {
+fn is_removed_somewhere(inputs: &Inputs) -> bool {
     let early = inputs.keyed("earlyRequestHeaders").filter_map(|headers| headers.get("remove"));
     inputs.keyed("remove").any(is_forwarded_proto)
         || inputs.keyed("append").any(writes_http)
@@ -62,7 +62,7 @@ pub(super) fn keeps(manager: Node<'_>) -> bool {
     !uses_remote_address(manager) || has_hops(manager)
 }
 
-pub(super) fn uses_remote_address(manager: Node<'_>) -> bool {
+fn uses_remote_address(manager: Node<'_>) -> bool {
     manager.field("use_remote_address").is_some_and(Node::is_true)
 }
 
@@ -88,7 +88,7 @@ fn stands_where_kept(inputs: &Inputs, filter: Node<'_>) -> bool {
 }
 
 /// Whether a filter of the mesh may be in listeners of a sidecar.
-pub(super) fn stands_at_sidecar(filter: Node<'_>) -> bool {
+fn stands_at_sidecar(filter: Node<'_>) -> bool {
     let patch = patch_of(filter);
     patch.is_some_and(|patch| patch.context().starts_with("SIDECAR") || patch.context() == "ANY")
 }
@@ -121,8 +121,7 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-pub(super) const NOT_REMOVED: &str =
-    "no early header mutation of these files removes `x-forwarded-proto`";
+const NOT_REMOVED: &str = "no early header mutation of these files removes `x-forwarded-proto`";
 
 const ONLY_REMOVED: &str = "no early header mutation of these files overwrites \
     `x-forwarded-proto`, and Envoy writes https in place of a removed one over mTLS";
