@@ -23,14 +23,15 @@ pub(super) fn is_removed(
     mutations: &[SupportingFilter<'_>],
     meets: impl Fn(&SupportingFilter<'_>) -> bool,
 ) -> bool {
-    mutations.iter().filter(|helper| meets(helper)).any(|helper| {
-        helper.node.items().any(|item| removes(item, FORWARDED_PROTO)) || overwrites(helper)
-    })
+    mutations.iter().any(|helper| meets(helper) && is_safe(helper, false))
 }
 
-/// Whether an early mutation leaves http, whatever the header was.
-fn overwrites(helper: &SupportingFilter<'_>) -> bool {
-    helper.node.items().filter_map(|item| item.get("append")).any(writes_http)
+/// Whether an early mutation leaves no header of the peer. At a sidecar it must leave http.
+fn is_safe(helper: &SupportingFilter<'_>, at_sidecar: bool) -> bool {
+    let mut items = helper.node.items();
+    items.any(|item| {
+        item.get("append").is_some_and(writes_http) || !at_sidecar && removes(item, FORWARDED_PROTO)
+    })
 }
 
 /// Whether any resource of these files removes the header or overwrites it with http, for resources
@@ -97,14 +98,12 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mutations = mutations(inputs);
     for (module, proto) in restoring_modules(inputs) {
         let Some(policy) = module.fail_open() else { continue };
-        if may_be_kept(inputs, module, proto)
-            && !is_removed(&mutations, |helper| helper.applies_to(module))
+        let at_sidecar = may_stand_at_sidecar(inputs, module);
+        let mut own = mutations.iter().filter(|helper| helper.applies_to(module));
+        if (at_sidecar || may_be_kept(inputs, module, proto))
+            && !own.any(|helper| is_safe(helper, at_sidecar))
         {
-            findings.at(policy, NOT_REMOVED);
-        } else if may_stand_at_sidecar(inputs, module)
-            && !mutations.iter().any(|helper| helper.applies_to(module) && overwrites(helper))
-        {
-            findings.at(policy, ONLY_REMOVED);
+            findings.at(policy, if at_sidecar { NOT_OVERWRITTEN } else { NOT_REMOVED });
         }
     }
     let removed = is_removed_somewhere(inputs);
@@ -112,18 +111,17 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (policy, config) in open_plugins(inputs) {
         let reads_kept = config.get("original_header").is_some_and(is_forwarded_proto);
         let scope = config.parent().and_then(|config| config.text_of("scope"));
-        let is_inbound = scope == Some("inbound");
-        if !removed && (reads_kept || is_inbound || trusted_hops(inputs)) {
+        if scope == Some("inbound") && !overwritten {
+            findings.at(policy, NOT_OVERWRITTEN);
+        } else if !removed && (reads_kept || trusted_hops(inputs)) {
             findings.at(policy, NOT_REMOVED);
-        } else if !overwritten && is_inbound {
-            findings.at(policy, ONLY_REMOVED);
         }
     }
 }
 
 const NOT_REMOVED: &str = "no early header mutation of these files removes `x-forwarded-proto`";
 
-const ONLY_REMOVED: &str = "no early header mutation of these files overwrites \
+const NOT_OVERWRITTEN: &str = "no early header mutation of these files overwrites \
     `x-forwarded-proto`, and Envoy writes https in place of a removed one over mTLS";
 
 /// WasmPlugins and EnvoyExtensionPolicies that let requests pass without the module: the node that
@@ -152,7 +150,7 @@ fn may_be_kept(inputs: &Inputs, module: Module<'_>, proto: &ForwardedProto) -> b
     let in_manager = connection_manager(module.typed).is_some_and(keeps);
     let in_mesh = matches!(module.reach(), Reach::Selector(_))
         && uses(inputs, module).into_iter().any(|filter| stands_where_kept(inputs, filter));
-    says_so || may_stand_at_sidecar(inputs, module) || in_manager || in_mesh
+    says_so || in_manager || in_mesh
 }
 
 /// Whether the module counts inbound streams of a mesh, or may be in listeners of a sidecar.
