@@ -9,8 +9,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS201", inline_oci),
     ("LS202", type_urls),
     ("LS203", no_checksum),
-    ("LS204", other_checksum),
-    ("LS204", malformed_checksum),
+    ("LS204", wrong_checksum),
     ("LS206", floating_tag),
     ("LS207", short_fetch),
     ("LS208", no_policy),
@@ -110,27 +109,20 @@ fn checksum(module: Module<'_>) -> Option<(Node<'_>, &str)> {
     node.value().filter(|text| !text.is_empty() && *text != NONE).map(|text| (node, text))
 }
 
-fn other_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+fn wrong_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for module in modules(inputs) {
-        if let (Some(digest), Some((node, text))) = (uri_digest(module), checksum(module))
-            && is_hex(digest)
-            && is_hex(text)
-            && digest != text
-        {
-            findings.at(node, format!("the URI says {digest}: `sha256` must be the same"));
+        let digest = uri_digest(module);
+        match (checksum(module), digest.filter(|digest| is_hex(digest))) {
+            (Some((node, text)), _) if !is_hex(text) => {
+                let hint = if text.starts_with("sha256:") { ": leave out `sha256:`" } else { "" };
+                findings.at(node, format!("`{text}` is no digest{hint}"));
+            }
+            (Some((node, text)), Some(digest)) if digest != text => {
+                findings.at(node, format!("the URI says {digest}: `sha256` must be the same"));
+            }
+            _ => {}
         }
-    }
-}
-
-fn malformed_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for module in modules(inputs) {
-        if let Some((node, text)) = checksum(module).filter(|(_, text)| !is_hex(text)) {
-            let hint = if text.starts_with("sha256:") { ": leave out `sha256:`" } else { "" };
-            findings.at(node, format!("`{text}` is no digest{hint}"));
-        }
-        if let (Some(uri), Some(digest)) =
-            (module.uri(), uri_digest(module).filter(|digest| !is_hex(digest)))
-        {
+        if let Some((uri, digest)) = module.uri().zip(digest.filter(|digest| !is_hex(digest))) {
             findings.at(uri, format!("`{digest}` is no digest"));
         }
     }

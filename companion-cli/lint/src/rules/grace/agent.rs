@@ -1,9 +1,9 @@
-//! Gates whose drain starts with the stop of Istio's agent: LS508, LS560.
+//! Gates whose drain starts with the stop of Istio's agent: LS560.
 
 use super::DURATION;
-use super::deadlines::{AskedGates, ProxyTime, proxy_times};
+use super::deadlines::{ProxyTime, proxy_times};
 use crate::modules::starts_by_agent;
-use manifest_lint::{Findings, Inputs, Node, Pod, stop_hooks};
+use manifest_lint::{Findings, Inputs, Node, Pod};
 
 /// Istio's default `terminationDrainDuration`, in milliseconds.
 const USUAL: u64 = 5_000;
@@ -25,22 +25,5 @@ pub(super) fn agent_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
             time / 1000
         );
         findings.at(place, message);
-    }
-}
-
-pub(in crate::rules) fn needless_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let gates = AskedGates::of(inputs);
-    for hook in stop_hooks(inputs) {
-        let module = gates.asked_by(hook).map(|(module, _)| module);
-        let Some(module) = module.filter(|module| {
-            let gate = module.wire().and_then(|wire| wire.gate.as_ref());
-            gate.is_some_and(starts_by_agent)
-        }) else {
-            continue;
-        };
-        if let Some(command) = hook.command() {
-            let message = format!("the drain of `{}` starts without it", module.name());
-            findings.at(command, message);
-        }
     }
 }

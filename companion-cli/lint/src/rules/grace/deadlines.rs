@@ -20,7 +20,7 @@ use manifest_lint::{
 type Deadline<'g> = (Module<'g>, u64);
 
 /// The gates that stop hooks ask, by the ports of their listeners.
-pub(super) struct AskedGates<'g> {
+struct AskedGates<'g> {
     parts: SplitPods<'g>,
     /// The gate with the shortest deadline, by port.
     shortest: HashMap<u64, Deadline<'g>>,
@@ -29,7 +29,7 @@ pub(super) struct AskedGates<'g> {
 }
 
 impl<'g> AskedGates<'g> {
-    pub(super) fn of(inputs: &'g Inputs) -> Self {
+    fn of(inputs: &'g Inputs) -> Self {
         let mut shortest: HashMap<u64, Deadline<'g>> = HashMap::new();
         let mut of_modules: HashMap<Node<'g>, Vec<u64>> = HashMap::new();
         let mut gates: Vec<_> = gates(inputs).collect();
@@ -58,7 +58,7 @@ impl<'g> AskedGates<'g> {
     /// The gate that a stop hook asks. If the pod is known only from a patch or from values of a
     /// chart, which may lack the labels by which gates select it, the gate with the shortest
     /// deadline counts.
-    pub(super) fn asked_by(&self, hook: Hook<'g>) -> Option<Deadline<'g>> {
+    fn asked_by(&self, hook: Hook<'g>) -> Option<Deadline<'g>> {
         if !hook.runs_agent("wait") {
             return None;
         }
@@ -75,7 +75,7 @@ impl<'g> AskedGates<'g> {
 }
 
 /// The port in a URL.
-pub(in crate::rules) fn port_of(url: &str) -> Option<u64> {
+fn port_of(url: &str) -> Option<u64> {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', '?']).next()?;
     authority.rsplit_once(':')?.1.parse().ok()
 }

@@ -1,7 +1,7 @@
 //! LS55x and LS560: times that must fit together: grace periods, deadlines, the agent's drain. This
 //! file checks the agent's settings: LS554 to LS556, LS564.
 
-pub(super) mod agent;
+mod agent;
 pub(super) mod deadlines;
 mod load_balancers;
 mod requests;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use manifest_lint::rules::traffic::{Route, http_routes};
-use manifest_lint::{Findings, Inputs, Node, Object, Pod, SplitPods, near, of_kind, pods};
+use manifest_lint::{Findings, Inputs, Node, Pod, SplitPods, named, near, pods};
 
 pub(super) fn request_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let graces = Graces::of(inputs);
@@ -31,8 +31,7 @@ struct Graces<'g> {
     gateways: Vec<(Grace<'g>, Pod<'g>)>,
     /// The gateway with the longest grace period.
     longest: Option<Grace<'g>>,
-    /// Istio's `Gateway` resources by name.
-    resources: HashMap<&'g str, Vec<Object<'g>>>,
+    inputs: &'g Inputs,
 }
 
 impl<'g> Graces<'g> {
@@ -49,11 +48,7 @@ impl<'g> Graces<'g> {
             }
         }
         let longest = gateways.iter().map(|(grace, _)| *grace).max();
-        let mut resources: HashMap<&'g str, Vec<Object<'g>>> = HashMap::new();
-        for gateway in of_kind(inputs, "Gateway") {
-            resources.entry(gateway.name()).or_default().push(gateway);
-        }
-        Self { named: by_name, gateways, longest, resources }
+        Self { named: by_name, gateways, longest, inputs }
     }
 
     /// The grace periods of the pods that serve a route, and of its gateways. A delegate's gateways
@@ -86,7 +81,7 @@ impl<'g> Graces<'g> {
     fn of_gateway(&self, name: &str, own: Option<&str>) -> Option<Grace<'g>> {
         let (namespace, name) =
             name.split_once('/').map_or((own, name), |(namespace, name)| (Some(namespace), name));
-        let resources = self.resources.get(name).into_iter().flatten();
+        let resources = named(self.inputs, "Gateway", name);
         let near = resources.filter(|resource| near(resource.namespace(), namespace));
         let selectors = near.filter_map(|resource| resource.spec()?.get("selector"));
         let selectors: Vec<Node<'g>> =

@@ -1,8 +1,7 @@
-//! LS501 to LS508, LS802, LS803, LS806: hooks that stop proxies, and what their gate can ask.
+//! LS501 to LS507, LS802, LS803, LS806: hooks that stop proxies, and what their gate can ask.
 
 mod asked;
 
-use super::grace::agent::needless_hook;
 use super::statistics::{no_request_gauge, single_managers};
 use crate::modules::gates;
 use crate::users::addresses;
@@ -16,7 +15,6 @@ pub(super) const CHECKS: Checks = &[
     ("LS505", unreachable),
     ("LS506", no_request_gauge),
     ("LS507", single_managers),
-    ("LS508", needless_hook),
     ("LS802", asked::other_question),
     ("LS803", asked::other_port),
     ("LS806", asked::without_hook),
