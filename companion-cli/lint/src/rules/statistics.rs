@@ -32,7 +32,7 @@ struct Pattern<'g> {
 }
 
 impl Pattern<'_> {
-    /// Whether it matches a name. A pattern of a form that Envoy refuses is taken for one that does.
+    /// Whether it matches a name. A pattern that Envoy refuses is taken for one that does.
     fn matches(&self, name: &str) -> bool {
         match self.kind {
             "prefix" => name.starts_with(self.text),
