@@ -106,18 +106,18 @@ fn patches<'g>(pair: &Pair<'g>) -> Vec<EffectAt<'g>> {
     let moved = moved(kept(&old, &new), kept(&new, &old));
     let fresh: Vec<_> = new.iter().copied().filter(|patch| !is_in(patch, &old)).collect();
     let kind = |patch: Node<'g>| (apply_to(patch), patch_effect(patch));
-    let gone = old.iter().copied().filter(|patch| {
+    let removed = old.iter().copied().filter(|patch| {
         !is_in(patch, &new) && !fresh.iter().any(|other| kind(*other) == kind(*patch))
     });
-    let found = |patch: Node<'g>, verb: &str| {
-        let what = format!("the patch on {} is {verb}", apply_to(patch));
-        Some((patch_effect(patch)?, patch, what))
+    let effect_at = |patch: Node<'g>, verb: &str| {
+        let message = format!("the patch on {} is {verb}", apply_to(patch));
+        Some((patch_effect(patch)?, patch, message))
     };
     let verb = if pair.old.is_none() { "new" } else { "new or changed" };
-    let fresh_found = fresh.iter().filter_map(|patch| found(*patch, verb));
-    let gone_found = gone.filter_map(|patch| found(patch, "removed"));
-    let moved_found = moved.iter().filter_map(|patch| found(*patch, "moved"));
-    fresh_found.chain(gone_found).chain(moved_found).collect()
+    let additions = fresh.iter().filter_map(|patch| effect_at(*patch, verb));
+    let removals = removed.filter_map(|patch| effect_at(patch, "removed"));
+    let moves = moved.iter().filter_map(|patch| effect_at(*patch, "moved"));
+    additions.chain(removals).chain(moves).collect()
 }
 
 /// The patches of the new list whose position belongs to another patch in the old list. Positions

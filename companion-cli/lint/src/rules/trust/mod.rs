@@ -99,9 +99,9 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, proto) in restoring_modules(inputs) {
         let Some(policy) = module.fail_open() else { continue };
         let at_sidecar = may_stand_at_sidecar(inputs, module);
-        let mut own = mutations.iter().filter(|helper| helper.applies_to(module));
+        let mut helpers = mutations.iter().filter(|helper| helper.applies_to(module));
         if (at_sidecar || may_be_kept(inputs, module, proto))
-            && !own.any(|helper| is_safe(helper, at_sidecar))
+            && !helpers.any(|helper| is_safe(helper, at_sidecar))
         {
             findings.at(policy, if at_sidecar { NOT_OVERWRITTEN } else { NOT_REMOVED });
         }

@@ -67,8 +67,8 @@ fn unknown(name: &str) -> Option<String> {
         .map(|near| format!("{package}.{near}"))
         .or_else(|| Some(format!("{}.{message}", packages.find(|near| nearly(near, package))?)))
         .or_else(|| OTHERS.iter().find(|known| nearly(known, name)).map(ToString::to_string));
-    let meant = proposal.map(|meant| format!("there is no `{name}`: it is `{meant}`"));
-    meant.or_else(|| (!beside.is_empty()).then(|| format!("`{package}` has no `{message}`")))
+    let misspelt = proposal.map(|meant| format!("there is no `{name}`: it is `{meant}`"));
+    misspelt.or_else(|| (!beside.is_empty()).then(|| format!("`{package}` has no `{message}`")))
 }
 
 /// Types that Gloo's Envoy adds.
