@@ -260,7 +260,7 @@ fn settings_of_a_host_and_of_older_versions_change_no_other_row() {
         let sources =
             files.map(|(name, text)| SourceFile::new(name, text.as_bytes().to_vec())).into();
         let istio = Some((1, 31));
-        let rows = assess(sources, Assume { istio, ..Assume::default() }).unwrap().rows;
+        let rows = assess(sources, Assume { istio, ..Assume::default() }).unwrap().0.rows;
         rows.iter().map(|row| cells(row)[1].clone()).collect::<Vec<_>>().join(", ")
     };
     assert_eq!(proxies([("a/b/gateway.yaml", gateway), ("a/own.yaml", host)]), "");
@@ -317,7 +317,7 @@ fn what_is_nearest_holds() {
         let gateways = [("a/gateway.yaml", &*gateway), ("b/gateway.yaml", &*gateway)];
         let files = gateways.iter().chain(files);
         let sources = files.map(|(name, text)| SourceFile::new(*name, text.as_bytes().to_vec()));
-        let rows = assess(sources.collect(), Assume::default()).unwrap().rows;
+        let rows = assess(sources.collect(), Assume::default()).unwrap().0.rows;
         rows.iter().map(|row| cells(row)[4].clone()).collect::<Vec<_>>().join(", ")
     };
     for (files, expected) in [
@@ -338,7 +338,7 @@ fn values_in_several_files_are_those_of_one_gateway() {
     let source = |name: &str, text: &str| SourceFile::new(name, text.as_bytes().to_vec());
     let rows = |files: [(&str, &str); 2]| {
         let sources = files.map(|(name, text)| source(name, text)).into();
-        assess(sources, Assume::default()).unwrap().rows
+        assess(sources, Assume::default()).unwrap().0.rows
     };
     let config = "podAnnotations:\n  proxy.istio.io/config: 'terminationDrainDuration: 60s'\n";
     let grace = "terminationGracePeriodSeconds: 90\n";
