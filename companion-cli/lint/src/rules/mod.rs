@@ -9,6 +9,7 @@ mod gate;
 mod grace;
 mod hooks;
 mod live;
+mod managed;
 mod module;
 mod saved_header;
 mod scheme;
@@ -37,6 +38,7 @@ pub(super) const GROUPS: &[Group] = &[
     (include_str!("grace/rules.md"), grace::CHECKS),
     (include_str!("volume/rules.md"), volume::CHECKS),
     (include_str!("waypoint/rules.md"), waypoint::CHECKS),
+    (include_str!("managed/rules.md"), managed::CHECKS),
     (include_str!("envoy_gateway/rules.md"), envoy_gateway::CHECKS),
     (include_str!("websockets/rules.md"), websockets::CHECKS),
     (include_str!("traffic/rules.md"), traffic::CHECKS),
