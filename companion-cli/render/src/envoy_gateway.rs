@@ -7,7 +7,7 @@ use laststream_filter::forwarded::FORWARDED_PROTO;
 use super::client_connection;
 use super::envoy_proxy;
 use super::envoy_proxy::gateway_time;
-use super::files::{File, GATEWAY_PATCH, objects};
+use super::files::{GATEWAY_PATCH, Rendered, objects};
 use super::kind::misplaced;
 use super::objects::{metadata, patch_gateway, reference};
 use super::parts::{self, WHY_EARLY, WHY_REMOVED};
@@ -24,7 +24,7 @@ const API: &str = "gateway.envoyproxy.io/v1alpha1";
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
 
-pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>, PolicyProblem> {
+pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem> {
     let Form::EnvoyGateway(gateway) = placement::facts(policy).form else {
         return misplaced(
             "is not Envoy Gateway: write `placement: {envoy_gateway: {gateway: NAME}}`",
@@ -53,7 +53,8 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>,
         documents.push(object("BackendTrafficPolicy", policy, routes(gateway, idle)));
     }
     let patches = patches(policy, gateway, &scheme);
-    if !patches.is_empty() {
+    let has_patches = !patches.is_empty();
+    if has_patches {
         about.push(
             "EnvoyPatchPolicy must be enabled in Envoy Gateway \
             (extensionApis.enableEnvoyPatchPolicy). Without these patches no peer is trusted."
@@ -70,8 +71,14 @@ pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>,
     documents.extend(proxy.map(|spec| object("EnvoyProxy", policy, spec)));
     let mut files = vec![objects("envoy-gateway.yaml", &about, &documents)];
     files.extend(has_gate.then(|| envoy_proxy::reference(gateway, policy)));
-    Ok(files)
+    let mut named = gateway.listeners.iter().filter(|_| has_patches);
+    let tls = named.find(|name| ["https", "tls"].iter().any(|word| name.contains(word)));
+    let warnings = tls.map(|name| NO_TLS.replace("NAME", name)).into_iter().collect();
+    Ok(Rendered { files, warnings })
 }
+
+const NO_TLS: &str = "placement.envoy_gateway.listeners: Envoy Gateway cannot apply the patches to \
+    a listener with TLS, and `NAME` sounds like one: name plain HTTP listeners only";
 
 const ONE_EXTENSION: &str = "A Gateway has one EnvoyExtensionPolicy, its oldest: if yours has one \
     already, add the item of `wasm` to it, and write its name and the item's index into the gate's \

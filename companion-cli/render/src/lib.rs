@@ -69,7 +69,7 @@ pub fn render(
         Kind::EnvoyFilter => envoyfilter::render(policy, resolve),
         Kind::WasmPlugin => single(wasmplugin::render(policy, &policy.source(resolve)?)?),
         Kind::Envoy => single(envoy::render(policy, resolve)?),
-        Kind::EnvoyGateway => Ok(envoy_gateway::render(policy, resolve)?.into()),
+        Kind::EnvoyGateway => envoy_gateway::render(policy, resolve),
         Kind::Program => Ok(machine::files(policy)?.into()),
         Kind::Lifecycle => lifecycle(policy, place.hook.unwrap_or(HookPlace::Pod)),
         Kind::ProxyConfig => {
