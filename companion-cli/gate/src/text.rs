@@ -149,6 +149,41 @@ pub fn streams(streams: &Streams) -> String {
     text
 }
 
+/// The most streams that are named in one line.
+pub const MOST_NAMED: u32 = 3;
+
+/// The oldest of so many streams in one line: `GET /export, 412 s, route r, from 10.1.2.3; and 1
+/// more`. Empty if none is listed.
+pub fn oldest(streams: &[Stream], count: u64) -> String {
+    let words: Vec<String> =
+        (0..MOST_NAMED).zip(streams).map(|(_, stream)| of_stream(stream)).collect();
+    if words.is_empty() {
+        return String::new();
+    }
+    let more = count.saturating_sub(u64::try_from(words.len()).unwrap_or(u64::MAX));
+    words.join("; ") + &if_any(more, format!("; and {more} more"))
+}
+
+fn of_stream(stream: &Stream) -> String {
+    let call = match (&stream.request, &stream.protocol) {
+        (Some(request), _) => request.clone(),
+        (None, Some(protocol)) => format!("{protocol} {}", stream.scope),
+        (None, None) => stream.scope.clone(),
+    };
+    let mut parts = vec![plain(&call), format!("{} s", stream.age_ms / 1000)];
+    if stream.long_lived {
+        parts.push("long-lived".to_owned());
+    }
+    for (name, value) in
+        [("route", &stream.route), ("from", &stream.peer), ("to", &stream.upstream)]
+    {
+        if let Some(value) = value {
+            parts.push(format!("{name} {}", plain(value)));
+        }
+    }
+    parts.join(", ")
+}
+
 /// The title of a column, and its cells.
 pub type Column<T> = (&'static str, fn(&T) -> String);
 

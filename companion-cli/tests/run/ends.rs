@@ -63,7 +63,7 @@ fn a_second_signal_ends_a_run_at_once() -> Outcome {
     run.wait_for_stderr("waiting: 1 stream")?;
     thread::sleep(Duration::from_secs(1)); // sooner would be an echo
     run.interrupt()?;
-    run.finish()?.expect(1)?.stderr_contains("cut now: 1")?;
+    run.finish()?.expect(1)?.stderr_contains("cut now: 1 (HTTP/1.1 gateway, ")?;
     assert!(request.join().unwrap().is_err());
     Ok(())
 }
@@ -133,10 +133,12 @@ fn exempt_long_lived_streams_are_reported() -> Outcome {
 
 #[test]
 fn the_deadline_of_the_policy_is_the_longest_wait() -> Outcome {
-    let mut run = Run::start_with_policy("drain: {deadline: 4s}", &[])?;
+    let policy = "drain: {deadline: 4s}\nstreams: {show: path}";
+    let mut run = Run::start_with_policy(policy, &[])?;
     let request = in_flight(&run, "/delay/60")?;
     run.interrupt()?;
-    run.finish()?.expect(1)?.stderr_contains("cut now: 1")?.stderr_contains("deadline")?;
+    let ended = run.finish()?.expect(1)?.stderr_contains("deadline")?;
+    ended.stderr_contains("cut now: 1 (GET ")?.stderr_contains("/delay/60, ")?;
     assert!(run.log().exists(), "the message names it");
     assert!(request.join().unwrap().is_err());
     Ok(())

@@ -1,8 +1,8 @@
 //! The answer of a pod: of its statistics, or of its gate. Pure.
 
 use crate::answers::stats::Stats;
-use laststream_gate::text::{self, if_any};
-use laststream_gate::{Status, Stream, Streams};
+use laststream_gate::text;
+use laststream_gate::{Status, Streams};
 
 #[derive(Debug, Clone)]
 pub enum Answer {
@@ -50,23 +50,14 @@ pub struct Detail {
 impl Detail {
     /// The streams that hold a gate, the oldest first, in one line: `holding 2: GET /export, 412 s,
     /// route r, from 10.1.2.3`.
-    pub fn held(&self, most: usize) -> String {
-        let count = self.status.holding;
-        if count == 0 {
-            return text::plain(&self.status.reason);
+    pub fn held(&self) -> String {
+        let (count, reason) = (self.status.holding, text::plain(&self.status.reason));
+        match &self.streams {
+            _ if count == 0 => reason,
+            Err(why) => format!("holding {count} (not listed: {})", text::plain(why)),
+            Ok(listed) if listed.streams.is_empty() => format!("holding {count}: {reason}"),
+            Ok(listed) => format!("holding {count}: {}", text::oldest(&listed.streams, count)),
         }
-        let streams = match &self.streams {
-            Ok(streams) => &streams.streams,
-            Err(why) => return format!("holding {count} (not listed: {})", text::plain(why)),
-        };
-        let words: Vec<String> = streams.iter().take(most).map(stream).collect();
-        if words.is_empty() {
-            return format!("holding {count}: {}", text::plain(&self.status.reason));
-        }
-        let length = u64::try_from(words.len()).unwrap_or(u64::MAX);
-        let more = count.saturating_sub(length);
-        let more = if_any(more, format!("; and {more} more"));
-        format!("holding {count}: {}{more}", words.join("; "))
     }
 
     /// A key that stays the same while the same streams hold a gate. A new line is printed when it
@@ -80,26 +71,6 @@ impl Detail {
             .collect();
         format!("{} {} {streams:?}", self.status.state, self.status.holding)
     }
-}
-
-fn stream(stream: &Stream) -> String {
-    let call = match (&stream.request, &stream.protocol) {
-        (Some(request), _) => request.clone(),
-        (None, Some(protocol)) => format!("{protocol} {}", stream.scope),
-        (None, None) => stream.scope.clone(),
-    };
-    let mut parts = vec![text::plain(&call), format!("{} s", stream.age_ms / 1000)];
-    if stream.long_lived {
-        parts.push("long-lived".to_owned());
-    }
-    for (name, value) in
-        [("route", &stream.route), ("from", &stream.peer), ("to", &stream.upstream)]
-    {
-        if let Some(value) = value {
-            parts.push(format!("{name} {}", text::plain(value)));
-        }
-    }
-    parts.join(", ")
 }
 
 /// Why a count is not exact, in short. `laststream status` of the pod explains it in full.
@@ -142,12 +113,12 @@ pub(crate) mod tests {
     #[test]
     fn held_streams_are_one_line() {
         assert_eq!(
-            detail(STREAM, 2).held(3),
+            detail(STREAM, 2).held(),
             "holding 2: GET /export, 412 s, route r, from 10.1.2.3; and 1 more"
         );
-        assert_eq!(detail("[]", 1).held(3), "holding 1: 2 streams are in flight");
-        assert_eq!(detail("[]", 0).held(3), "2 streams are in flight");
+        assert_eq!(detail("[]", 1).held(), "holding 1: 2 streams are in flight");
+        assert_eq!(detail("[]", 0).held(), "2 streams are in flight");
         let hostile = r#"[{"scope": "inbound", "age_ms": 1, "request": "GET /\u001b[2J\n/b"}]"#;
-        assert!(!detail(hostile, 1).held(3).contains(['\u{1b}', '\n']));
+        assert!(!detail(hostile, 1).held().contains(['\u{1b}', '\n']));
     }
 }

@@ -121,7 +121,7 @@ impl PodReport {
             Answer::Stats(stats) => report.note_stats(stats),
             Answer::Detail(detail) => {
                 report.note_status(&detail.status);
-                report.held_by = (detail.status.holding > 0).then(|| detail.held(3));
+                report.held_by = (detail.status.holding > 0).then(|| detail.held());
             }
         }
         report

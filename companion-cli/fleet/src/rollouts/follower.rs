@@ -196,7 +196,7 @@ impl RolloutFollower {
             (PodDrainResult::GaveUp(holding), Answer::Detail(detail)) => {
                 let streams = many(holding, "stream");
                 let sentence = format!("{name}: the gate gave up with {streams} in flight: ");
-                let line = Line::new(&name, "gave-up", sentence + &detail.held(3));
+                let line = Line::new(&name, "gave-up", sentence + &detail.held());
                 self.say("gave up", line.with_streams(Some(holding)), old.answered);
             }
             _ => {
@@ -282,7 +282,7 @@ fn held_line(name: &str, detail: &Detail) -> String {
         status.state,
         status.draining_ms / 1000,
         deadline.unwrap_or_default(),
-        detail.held(3)
+        detail.held()
     )
 }
 

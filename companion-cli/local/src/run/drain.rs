@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use super::{PAUSE, Runner};
-use laststream_gate::{DrainCommand, Signal, Status};
+use laststream_gate::{DrainCommand, Signal, Status, text};
 use laststream_policy::file::{Finish, LongLived};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,9 @@ pub enum Drained {
     Cut {
         /// The number of streams that held the drain at the last status.
         streams: u64,
-        why: String,
+        /// The oldest of them in words, as far as the gate lists them.
+        names: String,
+        why: &'static str,
     },
     /// Envoy ended by itself, or with an error.
     Ended(ExitStatus),
@@ -73,8 +75,7 @@ impl Runner {
                 return ending(end, quits && has_begun && streams == 0, exempt);
             }
             if self.stop.is_forced() {
-                let why = "interrupted by a second request to stop".into();
-                return Drained::Cut { streams, why };
+                return self.cut(streams, "interrupted by a second request to stop");
             }
             has_begun = has_begun || self.gate.command(&DrainCommand::Begin).is_ok();
             match self.gate.status() {
@@ -83,7 +84,7 @@ impl Runner {
                     streams = status.holding;
                     exempt = self.exempt_streams(&status);
                     if let Some(why) = cut_by(&status) {
-                        return Drained::Cut { streams, why: why.into() };
+                        return self.cut(streams, why);
                     }
                     if let Some(end) = self.end_by_gate(&status) {
                         return ending(end, true, exempt);
@@ -93,11 +94,18 @@ impl Runner {
                 Err(error) => last_step.report_if_new(Step::Unknown(error.to_string()), on_step),
             }
             if began.elapsed() > longest {
-                let why = "the deadline is over, and the gate did not open".into();
-                return Drained::Cut { streams, why };
+                return self.cut(streams, "the deadline is over, and the gate did not open");
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// Envoy still runs, so its gate can list what is cut.
+    fn cut(&self, streams: u64, why: &'static str) -> Drained {
+        let listed = (streams > 0).then(|| self.gate.streams(text::MOST_NAMED));
+        let listed = listed.and_then(Result::ok).map(|answer| answer.body.streams);
+        let names = text::oldest(&listed.unwrap_or_default(), streams);
+        Drained::Cut { streams, names, why }
     }
 
     /// Ends Envoy through the gate, if the gate is drained; the result is Envoy's exit status. A

@@ -32,9 +32,11 @@ pub(super) fn drain(runner: &mut Runner, printer: &Printer) -> Ended {
             ));
             Ok(Exit::Fine)
         }
-        Drained::Cut { streams, why } => {
+        Drained::Cut { streams, names, why } => {
+            let names = if names.is_empty() { names } else { format!(" ({names})") };
             printer.warning(&format!(
-                "{why}; streams in flight at the last look, cut now: {streams}; Envoy's log: {log}"
+                "{why}; streams in flight at the last look, cut now: {streams}{names}; Envoy's \
+                    log: {log}"
             ));
             Ok(Exit::Negative)
         }
