@@ -64,7 +64,10 @@ fn exit_codes_show_the_result() -> Outcome {
 #[test]
 fn findings_and_summary_are_separate_and_pipes_get_no_colours() -> Outcome {
     let bad = lint(&["LS206.bad.yaml"])?;
-    assert_eq!(bad.stderr.trim(), "1 file with 2 objects that rules read: 0 errors, 2 warnings");
+    let summary = "1 file with 2 objects that rules read: 0 errors, 2 warnings";
+    assert_eq!(bad.stderr, format!("{summary}\nwhy: laststream lint --explain LS206\n"));
+    let json = lint(&["LS206.bad.yaml", "-o", "json"])?;
+    assert_eq!(json.stderr.trim(), summary);
     bad.stdout_contains("LS206.bad.yaml:")?.hides("\u{1b}")?;
     let good = lint(&["good"])?;
     let read = "1 file with 2 objects that rules read: nothing found";

@@ -113,6 +113,9 @@ fn print(verdict: &Verdict, format: Format, printer: &Printer) {
         }
     }
     printer.status_line(&output::summary(findings, *checked));
+    if let (Format::Text, Some(finding)) = (format, findings.first()) {
+        printer.status_line(&format!("why: laststream lint --explain {}", finding.rule.code));
+    }
     let sentences = stops.iter().flat_map(|stops| stops.sentences(MOST_NAMED));
     sentences.for_each(|sentence| printer.status_line(&sentence));
     if let Some(cut) = cut {
