@@ -101,8 +101,14 @@ fn every_command_has_a_manual_page() -> Outcome {
         prestop push status streams version wait";
     for name in names.split(' ') {
         let page = page(&format!("laststream-{name}.1"));
-        assert!(page.contains(".SH NAME") && page.contains("Example"), "{name}: {page}");
+        assert!(
+            page.contains(".ad l\n.SH NAME") && page.contains(".SH EXAMPLES\n.nf\n  "),
+            "{name}: {page}"
+        );
+        assert!(!page.contains("EXTRA"), "{name}: {page}");
     }
+    let usage = "\\fBlaststream wait\\fR [OPTIONS]";
+    assert!(page("laststream-wait.1").contains(usage), "{}", page("laststream-wait.1"));
     fs::write(folder.path().join("file"), "")?;
     laststream(folder.path(), ["man", "file"])?
         .expect(2)?
