@@ -20,7 +20,6 @@ mod trust;
 mod upgrade;
 mod volume;
 mod waypoint;
-mod websockets;
 
 use manifest_lint::Group;
 pub(super) use upgrade::CHANGES;
@@ -40,7 +39,6 @@ pub(super) const GROUPS: &[Group] = &[
     (include_str!("waypoint/rules.md"), waypoint::CHECKS),
     (include_str!("managed/rules.md"), managed::CHECKS),
     (include_str!("envoy_gateway/rules.md"), envoy_gateway::CHECKS),
-    (include_str!("websockets/rules.md"), websockets::CHECKS),
     (include_str!("traffic/rules.md"), traffic::CHECKS),
     (include_str!("live/rules.md"), live::CHECKS),
     (include_str!("upgrade/rules.md"), &[]), // the checks are in `upgrade::CHANGES`

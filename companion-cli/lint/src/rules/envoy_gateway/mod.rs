@@ -1,15 +1,12 @@
 //! LS403 to LS592: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway accepts
 //! most of these mistakes without an error.
 
-mod patch;
-
 use super::statistics::ENVOY_COUNT_STATS;
 use crate::modules::{Module, gates};
 use laststream_filter::config::wire::Gate;
 use manifest_lint::{
     Checks, Findings, Inputs, Node, Object, beside, object_of, of_kind, referred, users,
 };
-use patch::mixed_hook;
 
 pub(super) const CHECKS: Checks = &[
     ("LS403", other_vm_id),
@@ -208,8 +205,35 @@ fn covers(item: Node<'_>, statistic: &str) -> bool {
 fn no_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for proxy in of_kind(inputs, "EnvoyProxy") {
         let Some(deleted) = deleted_manager(proxy) else { continue };
-        if hook_of(proxy).is_none_or(|hook| !patch::has_kind(hook)) {
+        if hook_of(proxy).is_none_or(|hook| !has_kind(hook)) {
             findings.at(deleted, "the hook that asks it fails at once");
+        }
+    }
+}
+
+/// The kind of Envoy Gateway's own hook.
+const OWN: &str = "httpGet";
+/// The kinds of hook.
+const HOOK: &str = "exec httpGet sleep tcpSocket";
+
+/// Whether a hook has an action.
+fn has_kind(hook: Node<'_>) -> bool {
+    HOOK.split(' ').any(|kind| hook.get(kind).is_some())
+}
+
+fn mixed_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for proxy in of_kind(inputs, "EnvoyProxy") {
+        let Some(hook) = hook_of(proxy) else { continue };
+        if is_json_merge(proxy) {
+            let directive = hook.get("$patch");
+            let message = "`JSONMerge` does not know `$patch`: write `type: StrategicMerge`";
+            directive.into_iter().for_each(|node| findings.at(node, message));
+            continue;
+        }
+        let replaces = hook.text_of("$patch") == Some("replace");
+        if !replaces && HOOK.split(' ').any(|kind| kind != OWN && hook.get(kind).is_some()) {
+            let message = format!("Envoy Gateway's own `{OWN}` stays beside it");
+            findings.at(hook.get(OWN).unwrap_or(hook), message);
         }
     }
 }

@@ -1,14 +1,13 @@
 //! LS4xx: the gate, and the VM that it runs in.
 
-mod latch;
 mod neighbours;
 
-use laststream_filter::config::wire::{Gate, Scope};
+use laststream_filter::config::wire::{Gate, GateCount, Scope};
+use laststream_filter::gate::LATCH;
 use laststream_filter::gate::access::ADDRESS_KEY;
 
 use crate::modules::{counters, gates, starts_by_agent};
 use crate::users::{addresses, listeners, uses};
-use latch::without_latch;
 use manifest_lint::{
     Checks, Findings, Inputs, Node, Patch, Pod, Reach, clusters, connection_manager, is_loopback,
     patches_of, routes, stop_hooks, whole_bootstraps,
@@ -230,6 +229,18 @@ fn missing_agent<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         if !added.iter().any(is_it) {
             let place = module.part_or_all(&["gate", part, field]);
             findings.at(place, format!("no patch adds the cluster `{name}`"));
+        }
+    }
+}
+
+/// A gate that counts by Envoy alone needs a route that refuses new requests.
+fn without_latch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let routes = inputs.keyed_field("runtime_key").filter(|key| key.text() == Some(LATCH));
+    let routes: Vec<Reach> = routes.map(Reach::of).collect();
+    for (gate, _) in gates(inputs).filter(|(_, gate)| gate.count == GateCount::Envoy) {
+        if !routes.iter().any(|route| route.may_meet(gate.reach())) {
+            let message = format!("no route has the runtime key `{LATCH}`");
+            findings.at(gate.part_or_all(&["gate", "count"]), message);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! A gate's deadline compared with grace periods, stop hooks and Envoy's drain time: LS551 to
-//! LS553, LS558. If the files do not show which of several gates is meant, the gate with the
+//! LS553, LS558, LS560. If the files do not show which of several gates is meant, the gate with the
 //! shortest deadline counts, so that a finding holds for all of them.
 
 use std::collections::{HashMap, HashSet};
 
 use laststream_filter::config::wire::Gate;
 
+use super::DURATION;
 use crate::gate_programs::{gate_programs, pod_spec};
 use crate::modules::{Module, gated_pods, gates, starts_by_agent};
 use crate::rules::envoy_gateway::gates_of_pods;
@@ -238,6 +239,29 @@ pub(super) fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findin
             "Envoy drains for {} s, the gate holds for {deadline} s: write \
              `drainDuration: {least}s`{more}",
             drain / 1000
+        );
+        findings.at(place, message);
+    }
+}
+
+/// Istio's default `terminationDrainDuration`, in milliseconds.
+const USUAL: u64 = 5_000;
+/// How much longer than the gate the agent must wait, in milliseconds: the gate notices its stop
+/// later.
+const NOTICE: u64 = 3_000;
+
+pub(super) fn agent_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for ProxyTime { pod, gate, own, value } in proxy_times(inputs, DURATION, starts_by_agent) {
+        let Some(time) = value.map_or(Some(USUAL), Node::millis) else { continue };
+        let least = gate.deadline_ms.saturating_add(NOTICE);
+        let of_pod = |pod: Pod<'g>| pod.template.get("metadata").unwrap_or(pod.template);
+        let place = own.or_else(|| pod.map(of_pod));
+        let Some(place) = place.filter(|_| time < least) else { continue };
+        let (deadline, least) = (gate.deadline_ms.div_ceil(1000), least.div_ceil(1000));
+        let message = format!(
+            "the agent ends Envoy after {} s, the gate holds for {deadline} s: write \
+             `{DURATION}: {least}s`",
+            time / 1000
         );
         findings.at(place, message);
     }

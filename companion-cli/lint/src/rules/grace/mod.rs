@@ -1,14 +1,13 @@
 //! LS55x and LS560: times that must fit together: grace periods, deadlines, the agent's drain. This
 //! file checks the agent's settings: LS554 to LS556, LS564.
 
-mod agent;
 pub(super) mod deadlines;
 mod load_balancers;
 mod requests;
 
-use agent::agent_below_deadline;
 use deadlines::{
-    drain_below_deadline, grace_below_deadline, grace_below_hook, hook_below_deadline,
+    agent_below_deadline, drain_below_deadline, grace_below_deadline, grace_below_hook,
+    hook_below_deadline,
 };
 use laststream_policy::KUBELET;
 use load_balancers::load_balancer_beyond_gate;

@@ -1,9 +1,10 @@
-//! LS301 to LS305: the configuration of laststream's module, checked by the module's own parser.
+//! LS301 to LS305, LS631: the configuration of laststream's module, checked by the module's own
+//! parser, and the frame filter, which ends WebSockets with a close frame.
 
-use laststream_filter::config::wire::Scope;
+use laststream_filter::config::wire::{Role, Scope};
 use laststream_filter::config::{self, Config, Problem, Refused};
 
-use crate::modules::{Module, counters, ours};
+use crate::modules::{Module, counters, modules, of_role, ours};
 use crate::plugin_configs::plugin_configs;
 use crate::users::uses;
 use manifest_lint::{
@@ -16,6 +17,8 @@ pub(super) const CHECKS: Checks = &[
     ("LS301", not_a_string),
     ("LS304", scope_and_context),
     ("LS305", counted_twice),
+    ("LS631", own_chain),
+    ("LS631", on_or_off),
 ];
 
 /// A configuration: the root of its fields, the node with its text, and the verdict on it.
@@ -184,4 +187,37 @@ fn differ(one: Patch<'_>, two: Patch<'_>, path: &str) -> bool {
         Some(patch.matching()?.get("listener")?.text_of(path)?.to_owned())
     };
     text(one).zip(text(two)).is_some_and(|(one, two)| one != two)
+}
+
+pub(super) fn frame_filters(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
+    of_role(inputs, Role::Websocket).map(|(module, _)| module)
+}
+
+/// Checks only filters of a mesh: the files do not show what the chain of a plain Envoy should
+/// contain.
+fn own_chain<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs) {
+        for filter in uses(inputs, module) {
+            let is_for_upgrades =
+                filter.upwards().any(|node| node.key_text() == Some("upgrade_configs"));
+            if is_for_upgrades && patch_of(filter).is_some() {
+                findings.at(filter, format!("`{}` is in a chain for upgrades only", module.name()));
+            }
+        }
+    }
+}
+
+fn on_or_off<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in frame_filters(inputs) {
+        let name = module.name();
+        for filter in uses(inputs, module) {
+            if !filter.field("disabled").is_some_and(Node::is_true) {
+                findings.at(filter, format!("`{name}` has no `disabled: true`"));
+            }
+        }
+        let mut routes = inputs.keyed_field("typed_per_filter_config").flat_map(Node::entries);
+        if !routes.any(|(filter, _)| filter == name) {
+            findings.at(module.filter(), format!("no route names `{name}`"));
+        }
+    }
 }

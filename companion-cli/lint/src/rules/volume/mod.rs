@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::websockets::frame_filters;
+use super::module::frame_filters;
 use crate::modules::{Module, modules};
 use laststream_render::IMAGE_ANNOTATION;
 use manifest_lint::rules::overlay;
