@@ -30,7 +30,6 @@ pub mod places;
 mod plain;
 pub mod pods;
 mod program;
-pub mod proxy_protocol;
 pub mod reach;
 pub mod read;
 pub mod rules;
@@ -54,7 +53,8 @@ pub use finding::{
 pub use inputs::{Inputs, OVERLAY_KEYS, read_all};
 pub use linter::{Facts, Linter};
 pub use listeners::{
-    address, connection_manager, is_connection_manager, is_loopback, listener, routes,
+    address, connection_manager, header_filters, is_connection_manager, is_loopback, is_type,
+    listener, listener_filters, policy_setting, policy_settings, routes, topology_settings,
 };
 pub use node::{MERGE, Node, camel, is_string_value};
 pub(crate) use objects::index_of;
@@ -68,9 +68,6 @@ pub use pods::{
     metadata_patches, overlay_template, pod_around, pods, stop_hooks,
 };
 pub use program::Program;
-pub use proxy_protocol::{
-    header_filters, is_type, listener_filters, policy_setting, policy_settings, topology_settings,
-};
 pub use reach::{ProxySelector, Reach, Selected};
 pub use sources::{STDIN, SourceError, SourceFile, gather};
 pub use split_pods::SplitPods;
