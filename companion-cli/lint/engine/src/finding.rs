@@ -116,52 +116,30 @@ impl<'g> Findings<'g> {
         }
         let place = node.place();
         let width = place.raw().map_or(1, |raw| raw.bytes.1.saturating_sub(raw.bytes.0));
-        self.push(place, (place.position(), width), node.path(), message.into());
+        let file = self.inputs.file_of(node.tree);
+        self.add(Some(node), file, (place.position(), width), message.into());
     }
 
     pub fn in_text(&mut self, node: Node<'g>, part: &str, message: impl Into<String>) {
         match node.position_of(part) {
-            Some(place) => self.push(node, place, node.path(), message.into()),
+            Some(place) => {
+                self.add(Some(node), self.inputs.file_of(node.tree), place, message.into());
+            }
             None => self.surely_at(node, message),
         }
     }
 
-    /// A finding in a file that may have no nodes. Without them, nothing says whether the line
-    /// holds a secret, so it is not shown.
+    /// A finding in a file that may have no nodes.
     pub fn in_file(&mut self, source: u32, position: Position, message: impl Into<String>) {
-        self.add(source, position, 1, String::new(), message.into(), position.line);
-        self.hide_line();
-    }
-
-    fn hide_line(&mut self) {
-        if let Some(finding) = self.list.last_mut() {
-            finding.source_line = None;
-        }
-    }
-
-    fn push(
-        &mut self,
-        place: Node<'g>,
-        (position, width): (Position, u32),
-        path: String,
-        message: String,
-    ) {
-        let outermost = place.outermost();
-        let carrier_line = outermost.key().unwrap_or(outermost).position().line;
-        self.add(self.inputs.file_of(place.tree), position, width, path, message, carrier_line);
-        if is_secret(place) {
-            self.hide_line();
-        }
+        self.add(None, source, (position, 1), message.into());
     }
 
     fn add(
         &mut self,
+        node: Option<Node<'g>>,
         source: u32,
-        position: Position,
-        width: u32,
-        path: String,
+        (position, width): (Position, u32),
         message: String,
-        carrier_line: u32,
     ) {
         let message = match self.list.len() {
             count if count > MOST => return,
@@ -172,6 +150,9 @@ impl<'g> Findings<'g> {
         let object = file.and_then(|file| file.object.as_ref());
         let line = file.and_then(|file| file.line(position.line));
         let length = line.map_or(0, |line| u32::try_from(line.chars().count()).unwrap_or(u32::MAX));
+        let carrier = node.map(Node::outermost).map(|node| node.key().unwrap_or(node));
+        // Without a node nothing says whether the line holds a secret.
+        let is_hidden = object.is_some() || node.is_none_or(|node| is_secret(node.place()));
         self.list.push(Finding {
             rule: self.rule,
             file: file.map(|file| file.name.clone()).unwrap_or_default(),
@@ -179,12 +160,10 @@ impl<'g> Findings<'g> {
             line: position.line,
             column: position.column,
             width: width.min((length + 1).saturating_sub(position.column)).max(1),
-            path,
+            path: node.map(Node::path).unwrap_or_default(),
             message,
-            source_line: line
-                .filter(|line| object.is_none() && !sounds_secret(line))
-                .map(str::to_owned),
-            carrier_line,
+            source_line: line.filter(|line| !is_hidden && !sounds_secret(line)).map(str::to_owned),
+            carrier_line: carrier.map_or(position.line, |node| node.position().line),
             source,
         });
     }
