@@ -57,23 +57,20 @@ const MOST_COMPARED: usize = 64;
 /// Reports WasmPlugins that share requests with an earlier restorer of the list. Two plugins that
 /// are both limited to ports are left out, because the ports may differ.
 fn plugins_restore_twice<'g>(all: &[Restorer<'g>], findings: &mut Findings<'g>) {
-    let plugins = all.iter().enumerate().filter_map(|(index, plugin)| match &plugin.holder {
-        Holder::Plugin(object, reach) => Some((all.get(..index)?, plugin, *object, reach)),
-        Holder::Filter(_) | Holder::Policy(_) => None,
-    });
-    for (before, plugin, object, reach) in plugins.take(MOST_COMPARED) {
+    for (index, plugin) in all.iter().enumerate().take(MOST_COMPARED) {
+        let Holder::Plugin(object, reach) = &plugin.holder else { continue };
         let shares = |other: &&Restorer<'g>| {
             plugin.scope == other.scope
                 && match &other.holder {
-                    Holder::Filter(module) => !has_ports(object) && reach.may_meet(module.reach()),
+                    Holder::Filter(module) => !has_ports(*object) && reach.may_meet(module.reach()),
                     Holder::Plugin(other, theirs) => {
-                        let may_differ = has_ports(object) && has_ports(*other);
+                        let may_differ = has_ports(*object) && has_ports(*other);
                         !may_differ && reach.may_meet(theirs)
                     }
                     Holder::Policy(_) => false,
                 }
         };
-        if let Some(other) = before.iter().find(shares) {
+        if let Some(other) = all.iter().take(index).find(shares) {
             findings.at(plugin.place, also_by(other.name()));
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use manifest_text::ports;
 
 use crate::{
-    Checks, Findings, Inputs, Node, Patch, ProxySelector, is_connection_manager, patches,
+    Checks, Findings, Inputs, Node, Patch, ProxySelector, is_connection_manager, patch_of, patches,
     patches_of,
 };
 
@@ -13,8 +13,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS121", |inputs, findings| report_twice("EXTENSION_CONFIG", |_, _| true, inputs, findings)),
     ("LS121", |inputs, findings| report_twice("LISTENER", Patch::contexts_meet, inputs, findings)),
     ("LS123", nameless),
-    ("LS124", unused_extension),
-    ("LS124", missing_extension),
+    ("LS124", unmatched_extension),
     ("LS126", port_taken),
 ];
 
@@ -61,24 +60,18 @@ fn shown(node: Node<'_>) -> String {
     source.map(|source| source.place(node.position().line)).unwrap_or_default()
 }
 
-/// What patches add under a name that Envoy requires, and the words for it.
-const NAMED: [(&str, &str); 5] = [
-    ("LISTENER", "listener"),
-    ("LISTENER_FILTER", "filter"),
-    ("NETWORK_FILTER", "filter"),
-    ("HTTP_FILTER", "filter"),
-    ("EXTENSION_CONFIG", "extension configuration"),
-];
+/// What patches add under a name that Envoy requires.
+const NAMED: [&str; 5] =
+    ["LISTENER", "LISTENER_FILTER", "NETWORK_FILTER", "HTTP_FILTER", "EXTENSION_CONFIG"];
 
 fn nameless<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let is_nameless =
         |node: &Node<'g>| node.is_map() && node.text_of("name").is_none_or(str::is_empty);
     for patch in patches(inputs) {
-        let kind = NAMED.iter().find(|(kind, _)| *kind == patch.apply_to());
         let adds = !["MERGE", "MERGE_AND_REPLACE_LIST", "REMOVE"].contains(&patch.operation());
-        let Some((_, word)) = kind.filter(|_| adds) else { continue };
-        if let Some(value) = patch.value().filter(is_nameless) {
-            findings.at(value, format!("the {word} that is added has no `name`"));
+        let needs_name = adds && NAMED.contains(&patch.apply_to());
+        if let Some(value) = patch.value().filter(|value| needs_name && is_nameless(value)) {
+            findings.at(value, "what is added has no `name`");
         }
     }
     let is_of_envoy = |list: &Node<'g>| list.parent().is_some_and(is_connection_manager);
@@ -88,32 +81,23 @@ fn nameless<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// The names of the extension configurations that filters subscribe to.
-fn subscriptions(inputs: &Inputs) -> Vec<Node<'_>> {
-    let discoveries = inputs.keyed_field("config_discovery");
-    discoveries.filter_map(|discovery| discovery.parent()?.field("name")).collect()
-}
-
-fn unused_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let subscribed: HashSet<_> = subscriptions(inputs).into_iter().filter_map(Node::text).collect();
-    for patch in patches_of(inputs, "EXTENSION_CONFIG") {
-        let name = patch.value().and_then(|value| value.field("name"));
-        if let Some(name) =
-            name.filter(|name| name.text().is_some_and(|name| !subscribed.contains(name)))
-        {
-            findings.at(name, format!("no filter asks for `{}`", name.text().unwrap_or_default()));
+/// Extension configurations that no filter asks for, and patches that ask for a missing one.
+fn unmatched_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let configs = patches_of(inputs, "EXTENSION_CONFIG").filter_map(Patch::value);
+    let configs: Vec<_> = configs.filter_map(|value| value.field("name")).collect();
+    let filters = inputs.keyed_field("config_discovery").filter_map(Node::parent);
+    let filters: Vec<_> = filters.filter_map(|filter| filter.field("name")).collect();
+    let texts = |nodes: &[Node<'g>]| nodes.iter().filter_map(|name| name.text()).collect();
+    let (there, asked_for): (HashSet<_>, HashSet<_>) = (texts(&configs), texts(&filters));
+    let missing =
+        |name: Node<'g>, among: &HashSet<&str>| name.text().filter(|text| !among.contains(text));
+    for name in configs {
+        if let Some(text) = missing(name, &asked_for) {
+            findings.at(name, format!("no filter asks for `{text}`"));
         }
     }
-}
-
-fn missing_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let added =
-        patches_of(inputs, "EXTENSION_CONFIG").filter_map(|patch| patch.value()?.text_of("name"));
-    let added: HashSet<_> = added.collect();
-    for name in subscriptions(inputs) {
-        let in_patch = crate::envoy_filter::patch_of(name).is_some();
-        if in_patch && name.text().is_some_and(|name| !added.contains(name)) {
-            let text = name.text().unwrap_or_default();
+    for name in filters.into_iter().filter(|name| patch_of(*name).is_some()) {
+        if let Some(text) = missing(name, &there) {
             findings.at(name, format!("no EXTENSION_CONFIG of these files is called `{text}`"));
         }
     }
