@@ -16,6 +16,9 @@ use kit::wire::local;
 /// The namespace of the control plane.
 pub(crate) const ROOT: &str = "istio-system";
 
+/// istiod's port for HTTP. Envoy Gateway's controller takes the usual one, 8080.
+pub(crate) const HTTP: u16 = 18080;
+
 /// A running istiod. Dropping it ends the process.
 pub(crate) struct Istio {
     pub(crate) istiod: Program,
@@ -37,7 +40,7 @@ impl Istio {
         let folder = folder("istiod")?;
         let mut istiod = Program::start("istiod", istiod(cluster, address)?, &folder)?;
         let ready =
-            async || once(local(8080), &Request::get("/ready")).await?.expect(200).map(drop);
+            async || once(local(HTTP), &Request::get("/ready")).await?.expect(200).map(drop);
         istiod.ready(PATIENCE, ready).await?;
         let authority = async || {
             let published = cluster.get(ROOT, "configmap/istio-ca-root-cert").await?;
@@ -142,8 +145,8 @@ fn istiod(cluster: &Cluster, address: &str) -> Outcome<Command> {
         .arg(cluster.kubeconfig())
         .current_dir(folder("istiod")?)
         .env_clear();
+    command.arg(format!("--httpAddr={}", local(HTTP)));
     command.args([
-        "--httpAddr=127.0.0.1:8080",
         "--httpsAddr=127.0.0.1:15017",
         "--monitoringAddr=127.0.0.1:15014",
         "--ctrlz_port=0",

@@ -83,6 +83,13 @@ pub(crate) const WITH_GRPC: Mix = Mix {
     ..MIXED
 };
 
+impl Mix {
+    /// What [`Tally::long_lived`] counts.
+    pub(crate) fn long_lived(&self) -> &'static str {
+        if self.grpc_clients > 0 { "WebSockets and gRPC calls" } else { "WebSockets" }
+    }
+}
+
 /// The results of all requests.
 #[derive(Default)]
 pub(crate) struct Tally {

@@ -17,8 +17,12 @@ use kit::prelude::*;
 
 /// The namespace of the controller, and of the proxies.
 pub(crate) const NAMESPACE: &str = "envoy-gateway-system";
+/// The namespace of the Gateways.
+pub(crate) const EDGE: &str = "edge";
 /// The host name under which proxies look for the controller.
 pub(crate) const HOST: &str = "envoy-gateway.envoy-gateway-system.svc.cluster.local";
+/// The class of its Gateways.
+pub(crate) const CLASS: &str = "envoy";
 const PROGRAM: &str = "/envoy-gateway";
 
 /// A running controller. Dropping it ends the process.
@@ -32,7 +36,10 @@ impl Controller {
         let root = root()?;
         let crds = part("envoy-gateway")?.with_file_name("crds").display().to_string();
         cluster.definitions_of(&crds).await?;
-        cluster.namespace(NAMESPACE).await?;
+        for namespace in [NAMESPACE, EDGE] {
+            cluster.namespace(namespace).await?;
+        }
+        cluster.apply_all(&[class()]).await?;
         let mut certificates = within(&root, cluster);
         certificates.args(["certgen", "--disable-topology-injector"]);
         ask(certificates, "").await?.expect(0)?;
@@ -67,6 +74,14 @@ pub(crate) async fn write_secret(cluster: &Cluster, name: &str, folder: &Path) -
         fs::write(folder.join(file), BASE64.decode(text.as_str().unwrap_or_default())?)?;
     }
     Ok(())
+}
+
+fn class() -> Value {
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass",
+        "metadata": { "name": CLASS },
+        "spec": { "controllerName": "gateway.envoyproxy.io/gatewayclass-controller" },
+    })
 }
 
 /// The controller's configuration. Its ports are moved, because its Envoys run in the same network

@@ -1,8 +1,9 @@
 //! G1: the controller accepts everything that is rendered; its Envoy has the gate, and the count is
 //! exact.
 
+use super::controller::EDGE;
 use super::pod::{GATE, PORT, Pod};
-use super::world::{EDGE, World};
+use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
 use kit::wire::local;

@@ -2,9 +2,10 @@
 //! Deployment, whose containers run as processes. There is no kubelet; `pod.rs` replaces it.
 
 mod changes;
-mod controller;
+pub(crate) mod controller;
 mod count;
 mod cut;
+pub(crate) mod gateway;
 mod network;
 mod pod;
 mod rolling;

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use super::controller::EDGE;
 use super::count;
 use super::pod::{PORT, Pod, Stopped};
-use super::world::{EDGE, World};
+use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
 use kit::wait::ANSWER;

@@ -3,8 +3,9 @@
 
 use tokio::time::timeout;
 
+use super::controller::EDGE;
 use super::pod::{PORT, Pod};
-use super::world::{EDGE, World};
+use super::world::World;
 use crate::seen::row;
 use kit::prelude::*;
 use kit::wait::ANSWER;

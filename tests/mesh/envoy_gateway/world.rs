@@ -1,23 +1,20 @@
 //! The world that the cases share: the cluster, the controller, a registry with the module, an
 //! upstream.
 
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::block_in_place;
 
-use super::controller::{Controller, HOST, NAMESPACE};
+use super::controller::{Controller, EDGE, HOST};
+use super::gateway;
 use crate::cluster::{Cluster, Settings};
 use crate::control_plane::world::registry_with_module;
 use crate::isolation::{folder, run_tool};
-use crate::objects::{Given, objects, render_all};
+use crate::objects::render_all;
 use crate::started::Started;
 use kit::command::CommandOutput;
 use kit::prelude::*;
 use kit::registry::real::Registry;
 use kit::user::User;
 
-/// The namespace of the Gateways.
-pub(crate) const EDGE: &str = "edge";
 /// The address of the upstream. The API server refuses addresses of the loopback interface.
 const APP: &str = "10.244.0.9";
 
@@ -49,8 +46,6 @@ impl World {
         })
         .await?;
         let controller = Controller::start(&cluster).await?;
-        cluster.namespace(EDGE).await?;
-        cluster.apply_all(&[class()]).await?;
         Ok(Self { cluster, controller, user: User::new()?, module, _registry: registry })
     }
 
@@ -60,15 +55,7 @@ impl World {
 
     /// Creates a Gateway, and routes all its requests to this upstream.
     pub(crate) async fn gateway(&self, name: &str, upstream: &Upstream) -> Outcome {
-        let (app, grpc) = (forwarded(upstream.h1()).await?, forwarded(upstream.h2()).await?);
-        let given: &[Given<'_>] = &[
-            ("name", &name),
-            ("port", &app.port()),
-            ("grpc_port", &grpc.port()),
-            ("address", &APP),
-        ];
-        let objects = objects(include_str!("objects/gateway.yaml"), given)?;
-        self.cluster.apply_all(&objects).await
+        gateway::create(&self.cluster, name, 80, APP, upstream).await
     }
 
     /// Renders a policy with the module for a Gateway, applies it as its files say, and returns the
@@ -97,43 +84,6 @@ impl World {
         gateway: &str,
         is_so: impl Fn(&Value) -> bool,
     ) -> Outcome<Value> {
-        let label = format!("gateway.envoyproxy.io/owning-gateway-name={gateway}");
-        wait_for(PATIENCE, "Envoy Gateway's Deployment", async || {
-            let get = ["get", "deployments", "--namespace", NAMESPACE, "--output", "json"];
-            let said = self.cluster.run(&[&get[..], &["--selector", &label]].concat()).await?;
-            let list: Value = serde_json::from_str(&said)?;
-            let deployment = list["items"][0].clone();
-            ensure!(
-                deployment.is_object() && is_so(&deployment["spec"]["template"]["spec"]),
-                "{deployment:#}"
-            );
-            Ok(deployment)
-        })
-        .await
-        .with_context(|| self.controller.log())
+        gateway::deployment(&self.cluster, &self.controller, gateway, is_so).await
     }
-}
-
-fn class() -> Value {
-    json!({
-        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass",
-        "metadata": { "name": "envoy" },
-        "spec": { "controllerName": "gateway.envoyproxy.io/gatewayclass-controller" },
-    })
-}
-
-/// Forwards connections from [`APP`] to the upstream, and returns the listening address.
-async fn forwarded(upstream: SocketAddr) -> Outcome<SocketAddr> {
-    let listener = TcpListener::bind((APP, 0)).await?;
-    let address = listener.local_addr()?;
-    tokio::spawn(async move {
-        while let Ok((mut from, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                if let Ok(mut to) = TcpStream::connect(upstream).await {
-                    copy_bidirectional(&mut from, &mut to).await.ok();
-                }
-            });
-        }
-    });
-    Ok(address)
 }

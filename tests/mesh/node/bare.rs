@@ -80,17 +80,21 @@ pub(super) fn envoy_gateway(namespace: &str, name: &str, timeout: u64) -> Outcom
         "readinessProbe": {
             "httpGet": { "path": "/healthz", "port": MANAGER }, "periodSeconds": 1,
         },
-        "volumeMounts": [
-            { "name": "program", "mountPath": PROGRAM }, { "name": "tmp", "mountPath": "/tmp" },
-        ],
+        "volumeMounts": manager_mounts(),
     });
     pod["containers"].as_array_mut().context("containers")?.push(manager);
-    let program = json!({ "path": part("envoy-gateway")?, "type": "File" });
-    pod["volumes"] = json!([
-        { "name": "program", "hostPath": program },
-        { "name": "tmp", "emptyDir": {} }, // which Envoy Gateway's own image has
-    ]);
+    pod["volumes"] = manager_volumes()?;
     Ok(deployment)
+}
+
+/// What Envoy Gateway's own image has, mounted in the manager's container.
+pub(super) fn manager_mounts() -> Value {
+    json!([{ "name": "program", "mountPath": PROGRAM }, { "name": "tmp", "mountPath": "/tmp" }])
+}
+
+pub(super) fn manager_volumes() -> Outcome<Value> {
+    let program = json!({ "path": part("envoy-gateway")?, "type": "File" });
+    Ok(json!([{ "name": "program", "hostPath": program }, { "name": "tmp", "emptyDir": {} }]))
 }
 
 /// A Job with a classic sidecar, whose command takes requests.

@@ -4,9 +4,10 @@
 
 use super::lane::{Lane, OUTLASTS_ALL, long_grace, side_by_side};
 use super::rolling::{app, know_the_way, under_load};
+use super::service::Service;
 use super::workload::{GATEWAY, Workload, sidecars};
 use super::world::World;
-use crate::load::HOST;
+use crate::load::{HOST, MIXED};
 use crate::objects::render_all;
 use crate::seen::row;
 use kit::prelude::*;
@@ -59,7 +60,8 @@ pub(crate) async fn rolling() -> Outcome {
     let gateway = pods("gateway", ROLLING, 2);
     app.ready(world).await?;
     know_the_way(&gateway, world).await?;
-    let run = under_load(world, ROLLING, "gateway-istio").await?;
+    let service = Service { world, namespace: ROLLING, name: "gateway-istio" };
+    let run = under_load(service, &["app", "gateway-istio"], &MIXED).await?;
     row("N6", "3 rolling restarts of app and of a Gateway of the Gateway API", &run.seen);
     world.cluster.run(&["delete", "namespace", ROLLING, "--wait=false"]).await?;
     ensure_eq!(run.lost, 0, "requests lost, the first of them:\n{}\n", run.first_lost);

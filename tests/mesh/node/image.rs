@@ -3,6 +3,7 @@
 //! comes from it, too.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -82,6 +83,7 @@ fn layer(folder: &Path) -> Outcome<PathBuf> {
             copy(&library, &root.join(library.strip_prefix("/").unwrap_or(&library)))?;
         }
     }
+    symlink(HOOK, root.join("laststream"))?; // as the hook's own image has it
     let module = laststream_module::builtin().map_err(Error::msg)?;
     let file = root.join(MODULE.trim_start_matches('/'));
     fs::create_dir_all(file.parent().context("a file in a folder")?)?;

@@ -8,6 +8,7 @@ mod changes;
 mod closed;
 mod cpu_limit;
 mod dead_proxy;
+mod envoy_gateway;
 mod experiment;
 mod fleet;
 mod gateway_api;
@@ -71,6 +72,7 @@ fn cases() -> Vec<Case> {
         case!("e3_streams_that_a_change_cuts", changes::case),
         case!("f1_commands_for_many_pods", fleet::case),
         case!("f4_statistics_that_the_agent_keeps", closed::case),
+        case!("g7_rolling_restarts_by_kubelet", envoy_gateway::case),
         case!("n1_a_request_of_ten_seconds", experiment::case),
         case!("n2_rolling_restarts", rolling::case),
         case!("n3_hooks", hooks::case),

@@ -7,11 +7,11 @@ use super::inside::PATIENT_APP;
 use super::service::Service;
 use super::workload::{AGENT, HOOK, Pod, Proxy, Workload, by_envoy, routes, sidecars};
 use super::world::World;
-use crate::load::{HOST, Load, MIXED};
+use crate::load::{HOST, Load, MIXED, Mix};
 use crate::seen::row;
 use kit::prelude::*;
 
-const ROUNDS: usize = 3;
+pub(super) const ROUNDS: usize = 3;
 const ENOUGH: usize = 10_000;
 
 /// The result of a run.
@@ -91,34 +91,37 @@ async fn run(
     let mut objects = routes(namespace, "gateway", &[(HOST, &format!("app.{namespace}"))]);
     objects.push(sidecars(namespace));
     create_behind(&gateway, &objects, Some(&app), world).await?;
-    let run = under_load(world, namespace, "gateway").await?;
+    let service = Service { world, namespace, name: "gateway" };
+    let run = under_load(service, &["app", "gateway"], &MIXED).await?;
     row("N2", format!("{ROUNDS} rolling restarts of app and gateway, {what}"), &run.seen);
     world.cluster.run(&["delete", "namespace", namespace, "--wait=false"]).await?;
     Ok(run)
 }
 
-/// Rolling restarts of the app and of a gateway, whose Service has the same name, under load.
+/// Rolling restarts of these Deployments under load on a gateway.
 pub(super) async fn under_load(
-    world: &'static World,
-    namespace: &'static str,
-    gateway: &'static str,
+    gateway: Service,
+    deployments: &[&str],
+    mix: &'static Mix,
 ) -> Outcome<Run> {
+    let Service { world, namespace, .. } = gateway;
     let begun = Instant::now();
-    let load = Load::start(Service { world, namespace, name: gateway }, &MIXED);
+    let load = Load::start(gateway, mix);
     for _ in 0..ROUNDS {
-        for deployment in ["app", gateway] {
+        for deployment in deployments {
             world.restart(namespace, deployment).await?;
         }
-        for deployment in ["app", gateway] {
+        for deployment in deployments {
             world.rolled(namespace, deployment).await?;
         }
     }
     load.enough(ENOUGH).await?;
     let tally = load.finish().await?;
     let seen = format!(
-        "{} requests, {} of them WebSockets, in {:.0} s: {} lost",
+        "{} requests, {} of them {}, in {:.0} s: {} lost",
         tally.requests.load(Ordering::Relaxed),
         tally.long_lived.load(Ordering::Relaxed),
+        mix.long_lived(),
         begun.elapsed().as_secs_f64(),
         tally.failures()
     );

@@ -13,6 +13,7 @@ use super::gateway_api::{hook, template};
 use super::stage::{Stage, named};
 use crate::agent::{Agent, Proxy};
 use crate::isolation::folder;
+use crate::istio::HTTP;
 use crate::objects::{Given, objects};
 use crate::seen::row;
 use kit::prelude::*;
@@ -258,7 +259,7 @@ async fn change_app(stage: &Stage) -> Outcome {
 }
 
 async fn debug(path: &str) -> Outcome<String> {
-    let answer = once(local(8080), &Request::get(&format!("/debug/{path}"))).await?;
+    let answer = once(local(HTTP), &Request::get(&format!("/debug/{path}"))).await?;
     Ok(answer.expect(200)?.text())
 }
 
