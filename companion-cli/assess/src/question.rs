@@ -17,9 +17,17 @@ pub struct Question {
 }
 
 impl Question {
-    /// None: the command does not ask a gate. A shell's script is one of the words.
+    /// None: the hook does not ask a gate. It gets a path from its pod, or runs a command.
     #[must_use]
-    pub fn of(command: &[&str]) -> Option<Self> {
+    pub fn of_hook(path: Option<&str>, command: &[&str]) -> Option<Self> {
+        match path {
+            Some(path) => path.starts_with("/prestop").then_some(Self { port: None, limit: None }),
+            None => Self::of(command),
+        }
+    }
+
+    /// A shell's script is one of the words.
+    fn of(command: &[&str]) -> Option<Self> {
         let is_end = |character: char| character.is_whitespace() || character == '=';
         let words = command.iter().flat_map(|word| word.split(is_end));
         let words: Vec<&str> = words.map(|word| word.trim_matches('"')).collect();
@@ -79,7 +87,7 @@ mod tests {
             ("curl http://127.0.0.1:9/prestop?wait", Some((Some(9), None))),
         ] {
             let expected = expected.map(|(port, limit)| Question { port, limit });
-            assert_eq!(Question::of(&[command]), expected, "{command}");
+            assert_eq!(Question::of_hook(None, &[command]), expected, "{command}");
         }
     }
 }

@@ -22,6 +22,6 @@ pub mod ports;
 pub mod progress;
 pub mod secret;
 
-pub use manifest_text::{foreign, istio, names, time_span, versions, visible};
+pub use manifest_text::{foreign, istio, names, pods, time_span, versions, visible};
 #[cfg(feature = "formats")]
 pub use manifest_text::{parse_error, yaml};

@@ -24,10 +24,7 @@ pub use api::kinds::{CONFIG_MAPS, KINDS, ObjectKind};
 pub use api::objects;
 pub use costs::deletion_cost;
 pub use drains::{outcomes, waits};
-pub use pods::facts::{
-    GATE_PORT_ANNOTATION, GRACE, ISTIO_PROXY, OWN_COST, PROXIES, PodFacts, Ports,
-    STATS_PORT_ANNOTATION,
-};
+pub use pods::facts::{GATE_PORT_ANNOTATION, OWN_COST, PodFacts, Ports, STATS_PORT_ANNOTATION};
 pub use pods::list::Selection;
 pub use reports::pod_report::{Class, Life, PodReport, summary};
 pub use reports::{listing, refusal, table, trouble};

@@ -11,6 +11,7 @@ pub mod istio;
 pub mod names;
 #[cfg(feature = "formats")]
 pub mod parse_error;
+pub mod pods;
 pub mod ports;
 pub mod time_span;
 pub mod versions;

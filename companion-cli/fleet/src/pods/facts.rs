@@ -5,12 +5,9 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::pods::hook::{self, Hook};
+use laststream_base::pods::{DEFAULT_GRACE, ENVOY_GATEWAY, PROXIES};
 use laststream_base::ports;
 
-/// The names of proxy containers: Istio's and Envoy Gateway's.
-pub const PROXIES: [&str; 2] = [ISTIO_PROXY, ENVOY_GATEWAYS];
-pub const ISTIO_PROXY: &str = "istio-proxy";
-const ENVOY_GATEWAYS: &str = "envoy";
 /// The annotation with settings of Istio's proxies.
 const PROXY_CONFIG: &str = "proxy.istio.io/config";
 /// The port on which Envoy Gateway's proxies serve their statistics.
@@ -18,14 +15,11 @@ const ENVOY_GATEWAY_STATS: u16 = 19001;
 /// The annotation that names another port for the statistics.
 pub const STATS_PORT_ANNOTATION: &str = "laststream.io/stats-port";
 pub const GATE_PORT_ANNOTATION: &str = "laststream.io/gate-port";
-const OWNED_BY_ENVOY_GATEWAY: &str = "gateway.envoyproxy.io/owning-gateway-name";
 /// The annotation by which a ReplicaSet chooses the pods that it deletes; the lowest goes first.
 pub(crate) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// The annotation with the cost that this program wrote last. A deletion cost that differs from it
 /// was written by an operator or another program.
 pub const OWN_COST: &str = "laststream.io/deletion-cost";
-/// Kubernetes' default grace period, in seconds.
-pub const GRACE: u64 = 30;
 /// The time after the end of the grace period from which a pod is overdue. A running kubelet ends a
 /// pod within seconds of its grace period, and clocks differ.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
@@ -75,9 +69,8 @@ impl PodFacts {
         let grace = spec.and_then(|spec| spec.termination_grace_period_seconds);
         let grace = meta.deletion_grace_period_seconds.or(grace);
         let labels = meta.labels.as_ref();
-        let is_envoy_gateway =
-            labels.is_some_and(|labels| labels.contains_key(OWNED_BY_ENVOY_GATEWAY));
-        let proxy = spec.and_then(|spec| proxy_of(spec, is_envoy_gateway));
+        let is_envoy_gateway = labels.is_some_and(|labels| labels.contains_key(ENVOY_GATEWAY[1]));
+        let (proxy, is_native) = spec.and_then(|spec| proxy_of(spec, is_envoy_gateway)).unzip();
         let stats = if is_envoy_gateway { ENVOY_GATEWAY_STATS } else { ports::ISTIO_AGENT };
         let annotation = |name: &str| meta.annotations.as_ref()?.get(name);
         let annotated = |name: &str| annotation(name)?.parse().ok();
@@ -89,14 +82,11 @@ impl PodFacts {
             owner: owner.map(|owner| format!("{}/{}", owner.kind, owner.name)),
             proxy: proxy.map(|container| container.name.clone()),
             proxy_runs: proxy.is_some_and(|proxy| runs(pod, &proxy.name)),
-            is_native: spec.zip(proxy).is_some_and(|(spec, proxy)| {
-                let sidecars = spec.init_containers.iter().flatten();
-                sidecars.into_iter().any(|sidecar| sidecar.name == proxy.name)
-            }),
+            is_native: is_native == Some(true),
             ready: is_ready(pod),
             terminating: meta.deletion_timestamp.is_some(),
             grace_ends: meta.deletion_timestamp.as_ref().map(|time| time.0),
-            grace: grace.and_then(|grace| grace.try_into().ok()).unwrap_or(GRACE),
+            grace: grace.and_then(|grace| grace.try_into().ok()).unwrap_or(DEFAULT_GRACE),
             hook: match proxy.map(Hook::of) {
                 Some(Hook::Missing) => {
                     annotation(PROXY_CONFIG).map_or(Hook::Missing, |config| hook::without(config))
@@ -126,13 +116,15 @@ impl PodFacts {
     }
 }
 
-/// The pod's proxy container. A pod of Envoy Gateway may also have a sidecar of Istio, which has no
-/// gate.
-fn proxy_of(spec: &PodSpec, is_envoy_gateway: bool) -> Option<&Container> {
-    let names: &[&str] = if is_envoy_gateway { &[ENVOY_GATEWAYS] } else { &PROXIES };
+/// The pod's proxy container, and whether it is a native sidecar. A pod of Envoy Gateway may also
+/// have a sidecar of Istio, which has no gate.
+fn proxy_of(spec: &PodSpec, is_envoy_gateway: bool) -> Option<(&Container, bool)> {
+    let names: &[&str] = if is_envoy_gateway { &PROXIES[1..] } else { &PROXIES };
     let is_sidecar = |init: &&Container| init.restart_policy.as_deref() == Some("Always");
     let sidecars = spec.init_containers.iter().flatten().filter(is_sidecar);
-    sidecars.chain(&spec.containers).find(|container| names.contains(&container.name.as_str()))
+    let sidecars = sidecars.map(|sidecar| (sidecar, true));
+    let mut all = sidecars.chain(spec.containers.iter().map(|container| (container, false)));
+    all.find(|(container, _)| names.contains(&container.name.as_str()))
 }
 
 fn runs(pod: &Pod, container: &str) -> bool {
@@ -178,7 +170,7 @@ mod tests {
                 "containers": [{ "name": "envoy" }],
             } }))
         };
-        let owned = of(serde_json::json!({ OWNED_BY_ENVOY_GATEWAY: "edge" }));
+        let owned = of(serde_json::json!({ ENVOY_GATEWAY[1]: "edge" }));
         assert_eq!(owned.proxy.as_deref(), Some("envoy"));
         assert_eq!(of(serde_json::json!({})).proxy.as_deref(), Some("istio-proxy"));
     }
@@ -190,7 +182,7 @@ mod tests {
                 STATS_PORT_ANNOTATION: "9000",
                 GATE_PORT_ANNOTATION: "text",
             },
-                "labels": { OWNED_BY_ENVOY_GATEWAY: "x" } },
+                "labels": { ENVOY_GATEWAY[1]: "x" } },
         }))
         .unwrap();
         let of = |ports| PodFacts::of(&pod, ports);

@@ -22,15 +22,12 @@ pub enum Hook {
 
 impl Hook {
     pub(crate) fn of(proxy: &Container) -> Self {
-        let Some(hook) = stop_hook(proxy) else { return Self::Missing };
-        if let Some(get) = &hook.http_get {
-            let asks_gate = get.path.as_deref().is_some_and(|path| path.starts_with("/prestop"));
-            return if asks_gate { Self::Untimed } else { Self::Other };
+        match question(proxy).map(|question| question.limit) {
+            None if stop_hook(proxy).is_none() => Self::Missing,
+            None => Self::Other,
+            Some(None) => Self::Untimed,
+            Some(Some(millis)) => Self::Within(millis.div_ceil(1_000)),
         }
-        let limit = question(proxy).map(|question| question.limit);
-        limit.map_or(Self::Other, |limit| {
-            limit.map_or(Self::Untimed, |millis| Self::Within(millis.div_ceil(1_000)))
-        })
     }
 }
 
@@ -50,10 +47,12 @@ fn stop_hook(proxy: &Container) -> Option<&LifecycleHandler> {
     proxy.lifecycle.as_ref()?.pre_stop.as_ref()
 }
 
-/// What the command of the stop hook asks the gate.
+/// What the stop hook asks the gate.
 pub(crate) fn question(proxy: &Container) -> Option<Question> {
-    let command = stop_hook(proxy)?.exec.as_ref()?.command.as_deref()?;
-    Question::of(&command.iter().map(String::as_str).collect::<Vec<_>>())
+    let hook = stop_hook(proxy)?;
+    let path = hook.http_get.as_ref().map(|get| get.path.as_deref().unwrap_or_default());
+    let command = hook.exec.iter().flat_map(|exec| exec.command.iter().flatten());
+    Question::of_hook(path, &command.map(String::as_str).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 //! waits, and its grace period. Pure.
 
 use laststream_assess::{Proxy, ProxyKind, Stop};
+use laststream_base::pods::ISTIO_PROXY;
 
-use crate::pods::facts::{ISTIO_PROXY, PodFacts};
+use crate::pods::facts::PodFacts;
 use crate::pods::hook::Hook;
 
 /// The time that a pod's streams have after its deletion, and a warning if it is too short.

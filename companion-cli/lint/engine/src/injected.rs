@@ -1,9 +1,8 @@
 //! Running pods as their users wrote them: without what Istio's webhook has written.
 
+use manifest_text::pods::ISTIO_PROXY;
 use serde_json::Value;
 
-/// The name of Istio's proxy.
-const ISTIO_PROXY: &str = "istio-proxy";
 /// The label that keeps Istio's webhook away from a pod.
 const INJECT: &str = "sidecar.istio.io/inject";
 /// The annotations in which the webhook keeps copies of what it was given.

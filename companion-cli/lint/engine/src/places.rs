@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::{ClusterObject, Pod, SourceFile, pods, read_all};
+pub use manifest_text::pods::ENVOY_GATEWAY;
 use manifest_text::yaml::tree::Tree;
 
 /// The labels with a hash of the template, and the kind that makes ReplicaSets with it.
@@ -40,10 +41,6 @@ fn named(kind: &str, namespace: &str, name: &str) -> ClusterObject {
         made: None,
     }
 }
-
-/// The labels of what Envoy Gateway makes for a Gateway in another namespace.
-pub const ENVOY_GATEWAY: [&str; 2] =
-    ["gateway.envoyproxy.io/owning-gateway-namespace", "gateway.envoyproxy.io/owning-gateway-name"];
 
 /// The place of findings in an object.
 pub fn place(object: &Value) -> ClusterObject {

@@ -3,11 +3,8 @@
 //! too.
 
 use crate::{Node, Object, Texts, objects};
+pub use manifest_text::pods::{DEFAULT_GRACE, ISTIO_PROXY, PROXIES};
 
-/// The default grace period of Kubernetes, in seconds.
-pub const DEFAULT_GRACE: u64 = 30;
-/// The names of proxy containers: Istio's and Envoy Gateway's.
-pub const PROXIES: [&str; 2] = ["istio-proxy", "envoy"];
 /// The path from the spec of a pod to its containers.
 pub const CONTAINERS: &str = "containers[]|initContainers[]";
 /// The values of Istio's gateway chart, from its values.schema.json of versions 1.27 to 1.31.
@@ -125,7 +122,7 @@ impl<'g> Pod<'g> {
 
     /// The pod's containers with the name of Istio's proxy.
     fn proxies(self) -> impl Iterator<Item = Node<'g>> {
-        self.proxies_named(&PROXIES[..1])
+        self.proxies_named(&[ISTIO_PROXY])
     }
 
     /// The pod's containers with one of these names, native sidecars first.
@@ -248,7 +245,7 @@ impl<'g> Hook<'g> {
             return false;
         };
         match self.container().and_then(|container| container.text_of("name")) {
-            Some(name) => name == "istio-proxy",
+            Some(name) => name == ISTIO_PROXY,
             // Helm values of the mesh, or of the gateway chart. Values in Argo CD's objects may be
             // those of any chart.
             None => {

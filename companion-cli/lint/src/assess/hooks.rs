@@ -32,13 +32,9 @@ pub(super) fn time_of(hook: Node<'_>) -> Taken {
 
 /// The gate that a stop hook asks, with the time that the hook waits for it.
 pub(super) fn gate_of(hook: Node<'_>) -> Option<ProxyGate> {
-    let hook = Hook { node: hook };
-    let path = hook.node.text_of("httpGet.path").unwrap_or_default();
-    let limit = match path.starts_with("/prestop") {
-        true => None,
-        false => Question::of(&hook.words())?.limit,
-    };
-    Some(ProxyGate { deadline: limit.unwrap_or(u64::MAX), is_started_by_agent: false })
+    let question = Question::of_hook(hook.text_of("httpGet.path"), &Hook { node: hook }.words())?;
+    let deadline = question.limit.unwrap_or(u64::MAX);
+    Some(ProxyGate { deadline, is_started_by_agent: false })
 }
 
 /// Whether this is the hook by which Istio keeps a native sidecar.
