@@ -127,7 +127,8 @@ fn read(command: &Assess, printer: &Printer) -> Result<Assessment, Failure> {
     if *scan != ScanArgs::default() {
         return Err(misused("the options for a cluster need `--cluster`"));
     }
-    let (assessment, unread) = lint::assess(gather(files)?, assume)?;
+    let (assessment, mut unread) = lint::assess(gather(files)?, assume)?;
+    unread.dedup_by(|one, two| one.file == two.file);
     for Finding { file, line, message, .. } in unread.iter().take(MOST_NAMED) {
         printer.warning(&format!("cannot read {file}, line {line}: {message}"));
     }

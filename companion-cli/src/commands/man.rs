@@ -35,8 +35,8 @@ const CHANGES: [(&str, &str); 6] = [
     (".SH NAME\n", ".nh\n.ad l\n.SH NAME\n"),
     (".SH EXTRA\nExample:\n", ".SH EXAMPLES\n.nf\n"),
     (".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n.nf\n"),
-    ("\n\n", "\n.fi\n\n"),
     ("\nExit codes: ", "\n.SH \"EXIT STATUS\"\n"),
+    ("\nExit codes, ", "\n.SH \"EXIT STATUS\"\nExit codes, "),
     (".SH EXTRA\n.SH", ".SH"),
 ];
 

@@ -107,6 +107,8 @@ fn every_command_has_a_manual_page() -> Outcome {
         );
         assert!(!page.contains("EXTRA"), "{name}: {page}");
     }
+    assert!(page("laststream-rollout.1").contains("\n.SH \"EXIT STATUS\"\nExit codes, as"));
+    assert!(!page("laststream-render.1").contains("\n.fi\n"), "an example is filled");
     let usage = "\\fBlaststream wait\\fR [OPTIONS]";
     assert!(page("laststream-wait.1").contains(usage), "{}", page("laststream-wait.1"));
     fs::write(folder.path().join("file"), "")?;

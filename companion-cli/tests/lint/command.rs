@@ -104,7 +104,7 @@ fn an_ignored_rule_hides_no_verdict_of_the_api_server() -> Outcome {
         metadata: {name: a, namespace: istio-system}\nspec:\n  configPatches:\n  \
         - {applyTo: CLUSTER, patch: {operation: MERG, value: {name: a}}}\n";
     let said = |arguments: &[&str], text| {
-        run_with_input(&mut laststream(&[&["-"][..], arguments].concat()), text)
+        run_with_input(&mut laststream(&[&["-"], arguments].concat()), text)
     };
     said(&[], TEXT)?.expect(1)?.stdout_contains("LS102")?.hides("LS008")?;
     let of_server = said(&["--ignore", "LS102"], TEXT)?.expect(1)?;

@@ -43,7 +43,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// An example and its expected findings: `finding: LS102 LS102` in a line is for that line,
+/// An example and its expected findings: `finding: LS102 LS105` in a line is for that line,
 /// `finding at 7: LS301` names another one, `istio: 1.29` and `kubernetes: 1.34` are the assumed
 /// versions, `upgrade: istio=1.30:1.31` is a step that is judged.
 pub(crate) struct Example {

@@ -338,7 +338,7 @@ fn matchers_of_two_policies_are_found_where_they_share_a_chain() {
             .replace("laststream-scheme", "other-scheme");
         codes(&Example { name: name.clone(), text: format!("{text}---\n{other}") })
     };
-    assert_eq!(second("istio-system"), ["LS305"]);
+    assert_eq!(second("istio-system"), ["LS305", "LS355"]);
     assert!(second("istio-egress").is_empty());
 }
 

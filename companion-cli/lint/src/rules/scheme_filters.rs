@@ -132,7 +132,7 @@ pub(super) fn is_composite(config: Node<'_>) -> bool {
 }
 
 /// The action of the composite filter that runs this filter.
-fn action_around(filter: Node<'_>) -> Option<Node<'_>> {
+pub(super) fn action_around(filter: Node<'_>) -> Option<Node<'_>> {
     filter.upwards().find(|node| is_type(*node, "ExecuteFilterAction"))
 }
 

@@ -1,20 +1,27 @@
-//! LS359, LS362: trust in PROXY protocol headers, and in headers with the client's address.
+//! LS356, LS359, LS362: trust in PROXY protocol headers, and in headers with the client's address.
+
+use laststream_filter::config::wire::Scope;
 
 use super::scheme::own_peer_info_filters;
 use super::scheme_filters::{
     Holder, Restorer, SupportingFilter, format_of, is_patched_beside, mutations, peer_info_filters,
-    restorers,
+    restorers, writers,
 };
-use super::trust::{has_hops, is_removed, keeps};
+use super::trust::{
+    NOT_REMOVED, has_hops, is_removed, is_removed_somewhere, keeps, stands_at_sidecar,
+};
+use crate::users::uses;
 use manifest_lint::{
-    Checks, Findings, Inputs, Node, header_filters, ip_detections, is_type, listener,
+    Checks, Findings, Inputs, Node, Object, header_filters, ip_detections, is_type, listener,
     listener_filters, policy_setting, policy_settings, topology_settings,
 };
 
 pub(super) const CHECKS: Checks = &[
     ("LS359", no_destination),
+    ("LS359", redirected),
     ("LS362", ports_of_every_peer),
     ("LS362", client_of_every_peer),
+    ("LS356", kept_beside_detection),
     ("LS359", two_header_filters),
 ];
 
@@ -66,6 +73,35 @@ fn takes_headers_somewhere(inputs: &Inputs) -> bool {
 fn has_addresses(key: Node<'_>) -> bool {
     // The order matters: if the local addresses are exchanged, the listener's own port decides.
     format_of(key).is_some_and(|format| format.lines().next() == Some(ADDRESSES))
+}
+
+fn redirected<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for restorer in port_readers(inputs) {
+        let is_inbound = restorer.scope != Scope::Gateway;
+        let (at_sidecar, is_undone) = match &restorer.holder {
+            Holder::Filter(module) => (
+                is_inbound || uses(inputs, *module).into_iter().any(stands_at_sidecar),
+                listener(module.typed).is_some_and(undoes_redirection),
+            ),
+            Holder::Plugin(plugin, _) => (is_inbound || is_for_servers(*plugin), false),
+            Holder::Policy(_) => (false, false),
+        };
+        if at_sidecar {
+            findings.at(restorer.place, "the listeners of a sidecar get redirected connections");
+        } else if is_undone {
+            findings.at(restorer.place, "the listener restores original destinations");
+        }
+    }
+}
+
+/// Whether a WasmPlugin is for listeners in front of an app. Gateways have no such listeners.
+fn is_for_servers(plugin: Object<'_>) -> bool {
+    plugin.node.list("spec.match").any(|selector| selector.text_of("mode") == Some("SERVER"))
+}
+
+fn undoes_redirection(listener: Node<'_>) -> bool {
+    listener.field("use_original_dst").is_some_and(Node::is_true)
+        || listener_filters(listener, "OriginalDst").next().is_some()
 }
 
 /// Whether the filter chain around a node takes only some peers.
@@ -134,6 +170,36 @@ fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         } else if ranges.is_some() && policy_setting(policy).is_some() {
             findings.at(detection, CHOSEN_BY_HEADER);
         }
+    }
+}
+
+fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mutations = mutations(inputs);
+    let restorers: Vec<_> = restorers(inputs).collect();
+    let mut seen = None;
+    for (list, _) in extensions(inputs) {
+        let place = SupportingFilter::new(list);
+        let restores = restorers.iter().any(|restorer| restorer.may_meet(&place))
+            || writers(inputs).any(|writer| writer.may_meet(&place));
+        let removed = is_removed(&mutations, |helper| helper.may_meet(&place));
+        if restores && !removed && seen != Some(list) {
+            findings.at(list, NOT_REMOVED);
+        }
+        seen = Some(list);
+    }
+    if is_removed_somewhere(inputs) {
+        return;
+    }
+    let restores = |policy: &Object<'_>| {
+        restorers.iter().any(|restorer| match &restorer.holder {
+            Holder::Policy(other) => other.may_share_target(*policy),
+            Holder::Filter(_) | Holder::Plugin(..) => false,
+        })
+    };
+    let is_written = writers(inputs).next().is_some();
+    for (_, detection) in ip_detections(inputs).filter(|(policy, _)| is_written || restores(policy))
+    {
+        findings.at(detection, NOT_REMOVED);
     }
 }
 

@@ -1,4 +1,4 @@
-//! LS403 to LS592: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway accepts
+//! LS403, LS506, LS592, LS596: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway accepts
 //! most of these mistakes without an error.
 
 use super::statistics::ENVOY_COUNT_STATS;

@@ -30,6 +30,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS414", gate_without_state),
     ("LS415", missing_cluster),
     ("LS415", missing_agent),
+    ("LS416", heeds_overload),
     ("LS417", ignored_counter),
     ("LS418", without_latch),
 ];
@@ -117,17 +118,26 @@ fn wrong_listener<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, _) in gates(inputs) {
         let gate = module.name();
         for listener in listeners(inputs, module) {
-            let [direction, bind, bypass] =
-                ["traffic_direction", "bind_to_port", "bypass_overload_manager"]
-                    .map(|field| listener.field(field));
-            let place = bypass.or_else(|| listener.get("name")).unwrap_or(listener);
-            for (node, is_wrong, what) in [
-                (direction, has(direction, "INBOUND"), "is an inbound one"),
-                (bind, has(bind, "false"), "is not bound"),
-                (Some(place), !bypass.is_some_and(Node::is_true), "heeds the overload manager"),
+            for (field, wrong, what) in [
+                ("traffic_direction", "INBOUND", "is an inbound one"),
+                ("bind_to_port", "false", "is not bound"),
             ] {
-                let node = node.filter(|_| is_wrong).into_iter();
-                node.for_each(|at| findings.at(at, format!("the listener of `{gate}` {what}")));
+                let node = listener.field(field).filter(|node| has(Some(*node), wrong));
+                let report = |at| findings.at(at, format!("the listener of `{gate}` {what}"));
+                node.into_iter().for_each(report);
+            }
+        }
+    }
+}
+
+fn heeds_overload<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, _) in gates(inputs) {
+        for listener in listeners(inputs, module) {
+            let bypass = listener.field("bypass_overload_manager");
+            if !bypass.is_some_and(Node::is_true) {
+                let place = bypass.or_else(|| listener.get("name")).unwrap_or(listener);
+                findings
+                    .at(place, format!("an overloaded Envoy refuses hooks of `{}`", module.name()));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A gate beside its counters and other gates: LS403, LS403, LS407, LS412.
+//! A gate beside its counters and other gates: LS403, LS407, LS412.
 
 use laststream_filter::config::wire::{GateCount, Scope};
 

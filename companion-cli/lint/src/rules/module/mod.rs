@@ -1,4 +1,4 @@
-//! LS301 to LS305, LS631: the configuration of laststream's module, checked by the module's own
+//! LS301 to LS305, LS63x: the configuration of laststream's module, checked by the module's own
 //! parser, and the frame filter, which ends WebSockets with a close frame.
 
 use laststream_filter::config::wire::{Role, Scope};
@@ -17,7 +17,7 @@ pub(super) const CHECKS: Checks = &[
     ("LS301", not_a_string),
     ("LS304", scope_and_context),
     ("LS305", counted_twice),
-    ("LS631", own_chain),
+    ("LS630", own_chain),
     ("LS631", on_or_off),
 ];
 
@@ -158,7 +158,7 @@ pub(super) fn in_one_chain<'g>(
 }
 
 /// Whether two filters are in the same chain.
-fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
+pub(super) fn share_chain(one: Node<'_>, two: Node<'_>) -> bool {
     match (patch_of(one), patch_of(two)) {
         (Some(one), Some(two)) => {
             let inserts = |patch: Patch<'_>| {

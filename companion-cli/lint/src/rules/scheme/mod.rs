@@ -4,15 +4,22 @@
 use laststream_filter::config::wire::Scope;
 use regex::Regex;
 
-use super::module::{fits, in_one_chain};
+use super::module::{fits, in_one_chain, share_chain};
 use super::scheme_filters::{
-    Holder, Restorer, SupportingFilter, format_of, is_composite, peer_info_filters, restorers,
-    restoring_modules, section, writers,
+    Holder, Restorer, SupportingFilter, action_around, format_of, is_composite, peer_info_filters,
+    restorers, restoring_modules, section, writers, written,
 };
+use crate::modules::Module;
+use crate::users::uses;
 use manifest_lint::{Checks, Findings, Inputs, Node, Object, Patch, patch_of};
 
-pub(super) const CHECKS: Checks =
-    &[("LS353", no_peer), ("LS355", restored_twice), ("LS366", too_old)];
+pub(super) const CHECKS: Checks = &[
+    ("LS353", no_peer),
+    ("LS353", peer_too_late),
+    ("LS355", restored_twice),
+    ("LS366", too_old),
+    ("LS366", not_cleared),
+];
 
 fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let writers: Vec<_> = writers(inputs).collect();
@@ -32,6 +39,7 @@ fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         findings.at(section(module), also_by(other.name()));
     }
     plugins_restore_twice(&all, findings);
+    matchers_restore_twice(&writers, findings);
 }
 
 /// Whether the filter's patch replaces the module, so that no proxy has both.
@@ -51,7 +59,7 @@ fn also_by(name: &str) -> String {
     format!("`{name}` restores it, too")
 }
 
-/// The most plugins that are compared.
+/// The most plugins or matchers that are compared.
 const MOST_COMPARED: usize = 64;
 
 /// Reports WasmPlugins that share requests with an earlier restorer of the list. Two plugins that
@@ -79,6 +87,25 @@ fn plugins_restore_twice<'g>(all: &[Restorer<'g>], findings: &mut Findings<'g>) 
 /// Whether a WasmPlugin is for some ports only.
 fn has_ports(plugin: Object<'_>) -> bool {
     plugin.node.list("spec.match").any(|selector| selector.list("ports").next().is_some())
+}
+
+/// Reports matchers of two EnvoyFilters in one chain. Those within one EnvoyFilter come from one
+/// policy and are left out.
+fn matchers_restore_twice<'g>(writers: &[SupportingFilter<'g>], findings: &mut Findings<'g>) {
+    let patched = |writer: &SupportingFilter<'g>| {
+        let patch = patch_of(writer.node).filter(|_| written(writer) == Some("https"))?;
+        Some((writer.node, patch.filter))
+    };
+    let patched: Vec<_> = writers.iter().filter_map(patched).take(MOST_COMPARED).collect();
+    for (index, (writer, filter)) in patched.iter().enumerate() {
+        let other = patched
+            .iter()
+            .take(index)
+            .find(|(other, others)| others.node != filter.node && share_chain(*writer, *other));
+        if let Some((_, other)) = other {
+            findings.at(*writer, also_by(other.name()));
+        }
+    }
 }
 
 /// The filters that write the peer information for a restorer.
@@ -134,4 +161,69 @@ fn too_old<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(version, format!("proxies of Istio {old} get it"));
         }
     }
+}
+
+fn not_cleared<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for writer in writers(inputs) {
+        let Some(action) = action_around(writer.node) else { continue };
+        let clears = |filter: Node<'g>| {
+            filter.fields("typed_config.clear_route_cache").is_some_and(Node::is_true)
+        };
+        if !action.list("filter_chain.typed_config").any(clears) {
+            findings.at(writer.node, "no filter of this action clears the route cache");
+        }
+    }
+}
+
+fn peer_too_late<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let tellers = peer_info_filters(inputs);
+    for restorer in restorers(inputs).filter(Restorer::trusts_peers) {
+        let late = |teller: Node<'g>| comes_after(inputs, teller, &restorer).unwrap_or(false);
+        let mut filters = own_peer_info_filters(&tellers, &restorer).peekable();
+        let Some(first) = filters.peek().copied() else { continue };
+        if filters.all(late) {
+            let key = &restorer.proto.trust.peer_key;
+            findings.at(first, format!("`{}` has looked for `{key}` already", restorer.name()));
+        }
+    }
+}
+
+/// Whether the module runs before the filter that writes the peer information; none if the order is
+/// unknown.
+fn comes_after<'g>(inputs: &'g Inputs, teller: Node<'g>, restorer: &Restorer<'g>) -> Option<bool> {
+    match (&restorer.holder, patch_of(teller)) {
+        (Holder::Filter(module), Some(own)) => is_patched_behind(inputs, own, *module),
+        (Holder::Filter(module), None) => {
+            Some(index_in_chain(teller)? > index_in_chain(module.typed)?)
+        }
+        // Istio puts WasmPlugins in front of the router before it applies patches.
+        (Holder::Plugin(..), Some(own)) => {
+            let beside = own.sub_filter()?.text()?;
+            let is_last = own.operation() == "INSERT_BEFORE" && beside == ROUTER;
+            is_last.then_some(true)
+        }
+        (Holder::Plugin(..), None) | (Holder::Policy(_), _) => None,
+    }
+}
+
+const ROUTER: &str = "envoy.filters.http.router";
+
+/// Whether the module runs before the filter, for patches of one resource; none if the order is
+/// unknown.
+fn is_patched_behind<'g>(inputs: &'g Inputs, own: Patch<'g>, module: Module<'g>) -> Option<bool> {
+    let mut patches = uses(inputs, module).into_iter().filter_map(patch_of);
+    let puts = patches
+        .find(|patch| patch.apply_to() == "HTTP_FILTER" && patch.filter.node == own.filter.node)?;
+    let later = own.node.raw()?.index > puts.node.raw()?.index;
+    match (own.operation(), puts.operation()) {
+        ("INSERT_FIRST", "INSERT_FIRST") => Some(!later),
+        ("INSERT_BEFORE", "INSERT_BEFORE") => Some(later),
+        _ => None,
+    }
+}
+
+fn index_in_chain(node: Node<'_>) -> Option<u32> {
+    let is_chain = |list: Node<'_>| matches!(list.key_text(), Some("http_filters" | "httpFilters"));
+    let item = node.upwards().find(|node| node.parent().is_some_and(is_chain))?;
+    item.raw().map(|raw| raw.index)
 }

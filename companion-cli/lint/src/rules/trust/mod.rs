@@ -36,7 +36,7 @@ fn is_safe(helper: &SupportingFilter<'_>, at_sidecar: bool) -> bool {
 
 /// Whether any resource of these files removes the header or overwrites it with http, for resources
 /// whose listeners these files do not show.
-fn is_removed_somewhere(inputs: &Inputs) -> bool {
+pub(super) fn is_removed_somewhere(inputs: &Inputs) -> bool {
     let early = inputs.keyed("earlyRequestHeaders").filter_map(|headers| headers.get("remove"));
     inputs.keyed("remove").any(is_forwarded_proto)
         || inputs.keyed("append").any(writes_http)
@@ -89,7 +89,7 @@ fn stands_where_kept(inputs: &Inputs, filter: Node<'_>) -> bool {
 }
 
 /// Whether a filter of the mesh may be in listeners of a sidecar.
-fn stands_at_sidecar(filter: Node<'_>) -> bool {
+pub(super) fn stands_at_sidecar(filter: Node<'_>) -> bool {
     let patch = patch_of(filter);
     patch.is_some_and(|patch| patch.context().starts_with("SIDECAR") || patch.context() == "ANY")
 }
@@ -119,7 +119,8 @@ fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-const NOT_REMOVED: &str = "no early header mutation of these files removes `x-forwarded-proto`";
+pub(super) const NOT_REMOVED: &str =
+    "no early header mutation of these files removes `x-forwarded-proto`";
 
 const NOT_OVERWRITTEN: &str = "no early header mutation of these files overwrites \
     `x-forwarded-proto`, and Envoy writes https in place of a removed one over mTLS";
@@ -209,13 +210,23 @@ fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(node, format!("`{range}` is trusted"));
         }
     };
+    const RANGES: &str = "filter_chain_match.direct_source_prefix_ranges";
+    let configs = inputs.keyed_field("forward_proto_config");
+    let chains = configs.filter_map(|node| node.upwards().find_map(|up| up.fields(RANGES)));
     let cidrs = inputs.keyed_field("xff_trusted_cidrs").filter_map(|cidrs| cidrs.get("cidrs"));
-    for range in cidrs.flat_map(Node::items) {
+    for range in chains.chain(cidrs).flat_map(Node::items) {
         report(range, range.field("address_prefix").and_then(range_of));
     }
     for (_, detection) in ip_detections(inputs) {
         let ranges = detection.list("xForwardedFor.trustedCIDRs");
         ranges.for_each(|range| report(range, range.text().map(str::to_owned)));
+    }
+    for matcher in writers(inputs).filter_map(|writer| matcher_around(writer.node)) {
+        let inside = |node: &Node<'g>| node.upwards().any(|up| up == matcher);
+        let addresses = inputs.keyed_field("address_prefix").filter(inside);
+        addresses.for_each(|address| report(address, range_of(address)));
+        let beginnings = inputs.keyed("prefix").filter(inside);
+        beginnings.for_each(|beginning| report(beginning, range_of_octet(beginning)));
     }
 }
 
@@ -223,4 +234,10 @@ fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn range_of(address: Node<'_>) -> Option<String> {
     let length = address.parent()?.field("prefix_len")?.number()?;
     Some(format!("{}/{length}", address.text()?))
+}
+
+/// The range of all addresses with this beginning: one number and a dot are of a /8.
+fn range_of_octet(beginning: Node<'_>) -> Option<String> {
+    let octet: u8 = beginning.text()?.strip_suffix('.')?.parse().ok()?;
+    Some(format!("{octet}.0.0.0/8"))
 }

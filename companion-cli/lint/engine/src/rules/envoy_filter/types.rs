@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::{Findings, Inputs};
+use crate::{Findings, Inputs, Node, patch_of};
 
 /// Parts of a name that show a type of an old API.
 const OLD_TYPES: [&str; 3] = [".v2.", ".v2alpha.", "envoy.config.filter."];
@@ -38,8 +38,28 @@ pub(super) fn wrong_type<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(node, format!("`{name}` is of an API that Envoy no longer has"));
         } else if let Some(message) = unknown(name) {
             findings.at(node, message);
+        } else if let Some(message) = misplaced(node, name) {
+            findings.at(node, message);
+        } else if !PACKAGES.split(' ').any(|package| name.starts_with(package))
+            && name.contains(".v3.")
+        {
+            findings.at(node, format!("`{name}` is not a type of Envoy: they begin with `envoy.`"));
         }
     }
+}
+
+/// Why a filter of this type is not for the patch around it: a filter of another kind.
+fn misplaced(typed: Node<'_>, name: &str) -> Option<String> {
+    const KINDS: [(&str, &str); 3] =
+        [("HTTP_FILTER", "http"), ("NETWORK_FILTER", "network"), ("LISTENER_FILTER", "listener")];
+    let kind = name.strip_prefix("envoy.extensions.filters.")?.split('.').next()?;
+    let patch = patch_of(typed)?;
+    let is_value = patch.value() == typed.parent()?.parent();
+    let (wanted, _) = KINDS.iter().find(|(_, known)| *known == kind)?;
+    let is_other = KINDS.iter().any(|(apply_to, _)| *apply_to == patch.apply_to())
+        && *wanted != patch.apply_to();
+    (is_value && is_other)
+        .then(|| format!("`{name}` is for {wanted}, and the patch is for {}", patch.apply_to()))
 }
 
 /// The messages of each package of [`EXTENSIONS`].

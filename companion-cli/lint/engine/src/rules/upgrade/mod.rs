@@ -1,4 +1,4 @@
-//! LS901 to LS923: what an upgrade of Istio, Envoy or Envoy Gateway changes for objects that are
+//! LS901 to LS923: what an upgrade of Istio or Envoy Gateway changes for objects that are
 //! there; only with `lint --upgrade`.
 
 use manifest_text::versions::Release;
