@@ -142,7 +142,7 @@ pub(super) fn fill_defaults(schema: &Value, value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use super::{compiled, fill_defaults, json_schema};
+    use super::{PATTERN, compiled, fill_defaults, json_schema, regex};
     use crate::crds::table::built_in;
     use serde_json::{Value, json};
 
