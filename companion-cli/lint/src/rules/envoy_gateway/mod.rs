@@ -1,5 +1,5 @@
-//! LS403, LS506, LS592, LS596: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway accepts
-//! most of these mistakes without an error.
+//! LS403, LS506, LS592, LS596: EnvoyProxies with a gate, and the policies beside them. Envoy
+//! Gateway accepts most of these mistakes without an error.
 
 use super::statistics::ENVOY_COUNT_STATS;
 use crate::modules::{Module, gates};
