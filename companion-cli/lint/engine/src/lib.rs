@@ -53,8 +53,9 @@ pub use finding::{
 pub use inputs::{Inputs, OVERLAY_KEYS, read_all};
 pub use linter::{Facts, Linter};
 pub use listeners::{
-    address, connection_manager, header_filters, is_connection_manager, is_loopback, is_type,
-    listener, listener_filters, policy_setting, policy_settings, routes, topology_settings,
+    address, connection_manager, connection_managers, header_filters, is_connection_manager,
+    is_loopback, is_type, listener, listener_filters, policy_setting, policy_settings, routes,
+    topology_settings,
 };
 pub use node::{MERGE, Node, camel, is_string_value};
 pub(crate) use objects::index_of;

@@ -15,6 +15,13 @@ pub fn routes(manager: Node<'_>) -> impl Iterator<Item = Node<'_>> {
     manager.all("route_config.virtual_hosts[].routes[]")
 }
 
+/// The connection managers of a whole bootstrap.
+pub fn connection_managers(bootstrap: Node<'_>) -> impl Iterator<Item = Node<'_>> {
+    let path =
+        "static_resources.listeners[].filter_chains[]|default_filter_chain.filters[].typed_config";
+    bootstrap.all(path).filter(|config| is_connection_manager(*config))
+}
+
 pub fn listener(filter: Node<'_>) -> Option<Node<'_>> {
     filter.upwards().find(|node| {
         node.field("filter_chains").is_some() || node.field("default_filter_chain").is_some()

@@ -3,8 +3,12 @@
 use laststream_filter::config::wire::{Gate, Scope};
 use regex::RegexBuilder;
 
-use crate::modules::gated_pods;
-use manifest_lint::{Findings, Inputs, Node, Pod, SplitPods};
+use crate::modules::{counters, gated_pods, gates};
+use crate::users::uses;
+use manifest_lint::{
+    Findings, Inputs, Node, Pod, Reach, SplitPods, connection_manager, connection_managers,
+    listener, whole_bootstraps,
+};
 
 const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
 /// Annotations, each with the list of `proxyStatsMatcher` that Istio uses only without the
@@ -21,7 +25,8 @@ pub(super) const ENVOY_COUNT_STATS: [&str; 2] = [ACTIVE, "downstream_rq_total"];
 /// The size of the largest regular expression that is compiled; bytes.
 const LARGEST: usize = 65_536;
 
-/// The most patterns that are looked at. The work would grow with the square of a file with more.
+/// The most patterns of a matcher, and connection managers of a bootstrap, that are looked at. The
+/// work would grow with the square of a file with more.
 const MOST: usize = 128;
 
 /// A pattern for names of statistics: the node that contains it, its kind and its text.
@@ -32,15 +37,19 @@ struct Pattern<'g> {
 }
 
 impl Pattern<'_> {
-    /// Whether it matches a name. A pattern that Envoy refuses is taken for one that does.
+    /// Whether it matches a name. A pattern of an unknown kind, or of a form that Envoy refuses,
+    /// is taken for one that does.
     fn matches(&self, name: &str) -> bool {
         match self.kind {
+            "exact" => name == self.text,
             "prefix" => name.starts_with(self.text),
             "suffix" => name.ends_with(self.text),
-            _ => {
+            "contains" => name.contains(self.text),
+            "regex" => {
                 let mut regex = RegexBuilder::new(&format!("^(?:{})$", self.text));
                 regex.size_limit(LARGEST).build().map_or(true, |regex| regex.is_match(name))
             }
+            _ => true,
         }
     }
 
@@ -91,6 +100,12 @@ pub(super) fn single_managers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
             findings.in_text(narrow.node, narrow.text, message);
         }
     }
+    for bootstrap in whole_bootstraps(inputs) {
+        let reach = Reach::of(bootstrap);
+        if let Some((_, gate)) = gates(inputs).find(|(module, _)| *module.reach() == reach) {
+            report_uncounted(inputs, bootstrap, &gate, findings);
+        }
+    }
 }
 
 /// The statistic of a connection manager of Istio that no pattern can have been written for, with
@@ -134,4 +149,61 @@ fn patterns_of<'g>(parts: &[Pod<'g>], of_mesh: &[Node<'g>]) -> Vec<Pattern<'g>> 
         }
     }
     patterns
+}
+
+/// Reports counters in connection managers of a whole bootstrap whose requests Envoy does not
+/// export, if it exports those of another one.
+fn report_uncounted<'g>(
+    inputs: &'g Inputs,
+    bootstrap: Node<'g>,
+    gate: &Gate,
+    findings: &mut Findings<'g>,
+) {
+    let reach = Reach::of(bootstrap);
+    let prefix = |manager: Node<'g>| {
+        let prefix = manager.field("stat_prefix")?;
+        let is_ignored = gate.admin.ignore.iter().any(|name| prefix.text() == Some(name));
+        Some(prefix).filter(|_| !is_ignored)
+    };
+    let is_exported = |prefix: Node<'g>| {
+        let name = format!("http.{}.{ACTIVE}", prefix.text().unwrap_or_default());
+        exports(bootstrap, prefix, &name)
+    };
+    let exported = connection_managers(bootstrap)
+        .take(MOST)
+        .filter_map(prefix)
+        .find(|node| is_exported(*node));
+    let Some(exported) = exported.and_then(Node::text) else { return };
+    let counters = counters(inputs).filter(|(counter, _)| *counter.reach() == reach);
+    let filters = counters.flat_map(|(counter, _)| uses(inputs, counter));
+    for node in filters.take(MOST).filter_map(connection_manager).filter_map(prefix) {
+        if !is_exported(node) {
+            findings.at(node, format!("Envoy exports `{exported}`, and not this one"));
+        }
+    }
+}
+
+/// Whether Envoy exports a statistic of the connection manager around a node. The matcher of a
+/// listener takes the place of the bootstrap's.
+fn exports(bootstrap: Node<'_>, node: Node<'_>, name: &str) -> bool {
+    let metadata = listener(node).and_then(|own| own.fields("metadata.typed_filter_metadata"));
+    let in_metadata = metadata.and_then(|metadata| metadata.get("envoy.stats_matcher"));
+    let matcher = in_metadata.or_else(|| bootstrap.fields("stats_config.stats_matcher"));
+    let Some(matcher) = matcher else { return true };
+    let is_in = |list: Node<'_>| {
+        let mut patterns = list.list("patterns").take(MOST).filter_map(pattern);
+        patterns.any(|pattern| pattern.matches(name))
+    };
+    !matcher.field("reject_all").is_some_and(Node::is_true)
+        && matcher.field("inclusion_list").is_none_or(is_in)
+        && !matcher.field("exclusion_list").is_some_and(is_in)
+}
+
+/// A pattern of Envoy's API. Letters in any case are not compared here.
+fn pattern(node: Node<'_>) -> Option<Pattern<'_>> {
+    if let Some(regex) = node.fields("safe_regex.regex") {
+        return Some(Pattern { node, kind: "regex", text: regex.text()? });
+    }
+    let (kind, value) = node.entries().find(|(kind, _)| !kind.starts_with("ignore"))?;
+    Some(Pattern { node, kind, text: value.text().unwrap_or_default() })
 }

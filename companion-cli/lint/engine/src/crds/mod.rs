@@ -5,10 +5,12 @@
 //! |---|---|
 //! | `table` | the schemas of released versions, and those of `--crds` files |
 //! | `structural` | Kubernetes' structural schemas as JSON Schema, with their defaults |
+//! | `go_pattern` | the patterns in a schema, in Go's syntax |
 //! | `cel` | the validation rules in a schema, which are CEL expressions |
 //! | `verdict` | one object against its schema |
 
 mod cel;
+mod go_pattern;
 mod structural;
 mod table;
 mod verdict;

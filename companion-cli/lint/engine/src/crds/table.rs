@@ -371,7 +371,7 @@ spec:
         );
         let own = Definitions::from_files(read);
         assert!(matches!(own.find(("g.test", "v2"), "Thing", None), Lookup::Found(_)));
-        let unusable = CRD.replace("type: string,", "type: strong,");
+        let unusable = CRD.replace("type: string,", "type: string, pattern: \"(\",");
         for (text, reason) in [
             ("a: [", "not readable"),
             ("kind: Pod", "no CustomResource"),
