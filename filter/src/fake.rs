@@ -1,13 +1,14 @@
 //! A host for unit tests: metrics by name, properties, the headers of one request.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use laststream_drain::state::Moment;
 
 use crate::headers::serialise;
 use crate::host::{Body, BodyHost, Control, Host, Level, Metric, MetricKind};
 use crate::lifecycle::{Flow, HttpStream, Root};
+use crate::memory::Memory;
 
 /// The contexts of one VM by their numbers, like the SDK's dispatcher.
 #[derive(Default)]
@@ -77,10 +78,9 @@ pub(crate) struct Fake {
     pub(crate) step: Cell<i64>,
     /// How often the clock was read.
     pub(crate) clock_reads: Cell<usize>,
-    shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
+    memory: Memory,
     /// What another worker stores under a key just before the next store under it.
     pub(crate) overtakes: RefCell<BTreeMap<String, Vec<u8>>>,
-    queues: RefCell<BTreeMap<u32, VecDeque<Vec<u8>>>>,
     /// Queues cannot be registered.
     pub(crate) has_no_queues: Cell<bool>,
     pub(crate) period: Cell<u32>,
@@ -224,7 +224,7 @@ impl Control for Fake {
     }
 
     fn get_shared_data(&self, key: &str) -> Option<(Vec<u8>, u32)> {
-        self.shared.borrow().get(key).cloned()
+        self.memory.get(key)
     }
 
     fn set_shared_data(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
@@ -233,34 +233,22 @@ impl Control for Fake {
             let current = self.get_shared_data(key).map(|(_, generation)| generation);
             self.set_shared_data(key, &theirs, current);
         }
-        let mut shared = self.shared.borrow_mut();
-        let now = shared.get(key).map(|(_, generation)| *generation);
-        if now == generation {
-            shared.insert(key.into(), (value.to_vec(), now.unwrap_or_default() + 1));
-        }
-        now == generation
+        self.memory.set(key, value, generation)
     }
 
     fn register_queue(&self, _name: &str) -> Option<u32> {
         if self.has_no_queues.get() {
             return None;
         }
-        let mut queues = self.queues.borrow_mut();
-        let queue = queues.len() as u32 + 1;
-        queues.insert(queue, VecDeque::new());
-        Some(queue)
+        self.memory.register()
     }
 
     fn enqueue(&self, queue: u32, message: &[u8]) -> bool {
-        self.queues
-            .borrow_mut()
-            .get_mut(&queue)
-            .map(|queue| queue.push_back(message.to_vec()))
-            .is_some()
+        self.memory.push(queue, message)
     }
 
     fn dequeue(&self, queue: u32) -> Option<Vec<u8>> {
-        self.queues.borrow_mut().get_mut(&queue)?.pop_front()
+        self.memory.pop(queue)
     }
 
     fn set_tick_period(&self, period: u32) {

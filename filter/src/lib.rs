@@ -11,6 +11,7 @@
 //! | [`lifecycle`] | root contexts and HTTP contexts, without the SDK |
 //! | [`host`], [`headers`], [`metrics`], [`text`], `parse` | code that several of these use |
 //! | `shared_text` | values that the VMs of all workers share |
+//! | [`memory`] | what Envoy keeps for them, for hosts in its place |
 //! | [`identity`] | the version, in the module's custom section |
 //! | `contexts`, `roots` | the border to Envoy: callbacks |
 //! | `envoy`, `raw` | the border to Envoy: host calls, unsafe code |
@@ -32,6 +33,7 @@ pub mod headers;
 pub mod host;
 pub mod identity;
 pub mod lifecycle;
+pub mod memory;
 pub mod metrics;
 mod parse;
 #[cfg(all(target_arch = "wasm32", not(test)))]

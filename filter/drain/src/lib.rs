@@ -9,6 +9,7 @@
 //! | [`counts`] | the counters' replies, Envoy's own count, and both together |
 //! | [`requests`] | what the gate is asked, holds, answers and does next |
 //! | `steps` | the single steps of a callback |
+//! | [`watchdog`] | whether a worker stands still, for a shell that is not among Envoy's workers |
 //! | `sim` | a shell for tests, and what clients expect |
 //!
 //! The loop of a shell, here with [`sim::Sim`] in place of Envoy: a stop hook is held until the
@@ -51,6 +52,7 @@ pub mod requests;
 pub mod sim;
 pub mod state;
 mod steps;
+pub mod watchdog;
 
 pub use protocol::Worker;
 pub use state::timing;

@@ -340,12 +340,14 @@ async fn envoy_ends_with_its_parent_after_the_last_answer(lab: &Lab) -> Outcome 
         let mut bench = child(lab, bootstrap, GATE).await?;
         let mut client = bench.held("a").await?;
         bench.envoy.terminate()?;
+        let hook = bench.hook();
         bench.until("state", "draining").await?;
         bench.release("a", &mut client).await?;
-        let released = Instant::now();
+        hook.await??.expect(200)?; // at the end of the quiet period
+        let opened = Instant::now();
         let status = bench.envoy.exited(SOON).await?;
         ensure_eq!(status.code(), Some(0), "Envoy's exit code");
-        let more = released.elapsed().saturating_sub(Duration::from_millis(900));
+        let more = opened.elapsed();
         say(&format!("Envoy has ended {more:?} after the quiet period"));
     }
     Ok(())

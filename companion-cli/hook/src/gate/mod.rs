@@ -5,21 +5,19 @@
 //! |---|---|
 //! | `configuration` | the module's configuration, with this program's differences |
 //! | `native` | the host calls of the gate |
-//! | `workers` | what replies in the place of Envoy's workers: the watchdog |
+//! | `watchdog` | the time-outs by which it knows whether a worker stands still |
 //! | `program`, `input` | the loop, and what it handles |
 //! | `server`, `admin` | the gate's port, calls to Envoy |
-//! | `message` | what both read |
 //! | `ending` | signals, and Envoy as a child process |
 
 mod admin;
 mod configuration;
 mod ending;
 mod input;
-mod message;
 mod native;
 mod program;
 mod server;
-mod workers;
+mod watchdog;
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};

@@ -12,13 +12,13 @@ use laststream_drain::requests::QUIT;
 use laststream_drain::state::{FROM_UPSTREAM, Moment};
 use laststream_filter::gate::{LET_PASS, REFUSE};
 use laststream_filter::host::{Control, Host, Level, Metric, MetricKind};
+use laststream_filter::memory::Memory;
 
 use super::admin::{self, Answer, CallError, Target};
 use super::input::{Input, Response, STACK};
+use super::watchdog::CONFIGURATION;
 use crate::Printer;
 
-/// The part of Envoy's configuration that [`super::workers::Watchdog`] reads.
-pub(super) const CONFIGURATION: &str = "/config_dump?mask=bootstrap.watchdogs,bootstrap.watchdog";
 /// What is also asked for with the statistics of requests.
 const OF_WORKERS: &str = "server%5C.%28concurrency%7Cuptime%7Cworker_%5B0-9%5D%2B%5C.\
                           watchdog_%28mega_%29%3Fmiss%29";
@@ -67,8 +67,7 @@ pub(super) struct Native<'p> {
     inputs: Sender<Input>,
     started: Instant,
     metrics: RefCell<Vec<MetricState>>,
-    shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
-    queues: RefCell<Vec<VecDeque<Vec<u8>>>>,
+    memory: Memory,
     /// The queues to which messages were sent.
     pub(super) notices: RefCell<VecDeque<(Moment, u32)>>,
     /// The queue of requests to all workers, and how many of them may be replied to.
@@ -103,8 +102,7 @@ impl<'p> Native<'p> {
             inputs,
             started: Instant::now(),
             metrics: RefCell::default(),
-            shared: RefCell::default(),
-            queues: RefCell::default(),
+            memory: Memory::default(),
             notices: RefCell::default(),
             beat: Cell::default(),
             beats: Cell::default(),
@@ -121,8 +119,7 @@ impl<'p> Native<'p> {
 
     /// Forgets the drain, and the calls that were to be answered. Metrics go on.
     pub(super) fn forget(&self) {
-        self.shared.borrow_mut().clear();
-        self.queues.borrow_mut().clear();
+        self.memory.clear();
         self.notices.borrow_mut().clear();
         self.pending.borrow_mut().clear();
         self.beats.set(0);
@@ -275,37 +272,30 @@ impl Control for Native<'_> {
     }
 
     fn get_shared_data(&self, key: &str) -> Option<(Vec<u8>, u32)> {
-        self.shared.borrow().get(key).cloned()
+        self.memory.get(key)
     }
 
     fn set_shared_data(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
-        let mut shared = self.shared.borrow_mut();
-        let current = shared.get(key).map(|(_, generation)| *generation);
-        if current == generation {
-            shared.insert(key.into(), (value.into(), current.unwrap_or_default() + 1));
-        }
-        current == generation
+        self.memory.set(key, value, generation)
     }
 
     fn register_queue(&self, _name: &str) -> Option<u32> {
-        let mut queues = self.queues.borrow_mut();
-        queues.push(VecDeque::new());
-        u32::try_from(queues.len()).ok()
+        self.memory.register()
     }
 
     fn enqueue(&self, queue: u32, message: &[u8]) -> bool {
-        let mut queues = self.queues.borrow_mut();
-        let Some(messages) = queues.get_mut((queue as usize).wrapping_sub(1)) else { return false };
-        messages.push_back(message.into());
-        self.notices.borrow_mut().push_back((self.monotonic_time(), queue));
-        true
+        let is_sent = self.memory.push(queue, message);
+        if is_sent {
+            self.notices.borrow_mut().push_back((self.monotonic_time(), queue));
+        }
+        is_sent
     }
 
     fn dequeue(&self, queue: u32) -> Option<Vec<u8>> {
         if self.beat.get() == Some(queue) {
             self.beats.set(self.beats.get().checked_sub(1)?);
         }
-        self.queues.borrow_mut().get_mut((queue as usize).wrapping_sub(1))?.pop_front()
+        self.memory.pop(queue)
     }
 
     fn set_tick_period(&self, period: u32) {
@@ -339,7 +329,7 @@ impl Control for Native<'_> {
 
     fn call_response_body(&self, _length: usize) -> Vec<u8> {
         match &*self.answer.borrow() {
-            Some(Ok(answer)) => answer.body.clone(),
+            Some(Ok(answer)) => answer.body.clone().into_bytes(),
             Some(Err(CallError::NotSent)) => b"reset reason: local connection failure".to_vec(),
             _ => Vec::new(),
         }

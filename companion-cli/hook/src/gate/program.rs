@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use laststream_drain::state::{Millis, Moment};
+use laststream_drain::watchdog::{Sample, Workers};
 use laststream_filter::headers::serialise;
 use laststream_filter::host::{Control as _, Host as _, Level};
 use laststream_filter::lifecycle::{HttpStream, Root};
@@ -14,8 +15,8 @@ use super::admin::{Answer, CallError};
 use super::configuration::Configuration;
 use super::ending::Ending;
 use super::input::{Input, Request, Response};
-use super::native::{CONFIGURATION, CallKind, Native};
-use super::workers::{Sample, Watchdog, Workers};
+use super::native::{CallKind, Native};
+use super::watchdog::{self, CONFIGURATION};
 use crate::Exit;
 
 /// How long the gate waits for Envoy's first answer before it begins its work; its clients wait as
@@ -257,7 +258,7 @@ impl<'p> Program<'p> {
             _ => {}
         }
         let body = match &answer {
-            Ok(Answer { status: 200, body }) => Some(body),
+            Ok(Answer { status: 200, body }) => Some(body.as_str()),
             _ => None,
         };
         match (call.kind, body) {
@@ -284,10 +285,9 @@ impl<'p> Program<'p> {
 
     /// Learns of the workers from Envoy's statistics, or from their absence. False: Envoy has begun
     /// anew.
-    fn look_at_workers(&mut self, began: Moment, body: Option<&Vec<u8>>, used_only: bool) -> bool {
+    fn look_at_workers(&mut self, began: Moment, body: Option<&str>, used_only: bool) -> bool {
         let now = self.native.monotonic_time();
-        let text = body.map(|body| String::from_utf8_lossy(body));
-        let sample = text.and_then(|text| Sample::parse(began, now, &text, used_only));
+        let sample = body.and_then(|body| Sample::parse(began, now, body, used_only));
         let Some(mut sample) = sample else {
             self.workers.answer_is_missing(now);
             return true;
@@ -310,8 +310,8 @@ impl<'p> Program<'p> {
         }
     }
 
-    fn read_watchdog(&mut self, body: &[u8]) -> Result<(), String> {
-        let Some(watchdog) = Watchdog::parse(body) else { return Ok(()) };
+    fn read_watchdog(&mut self, body: &str) -> Result<(), String> {
+        let Some(watchdog) = watchdog::read(body) else { return Ok(()) };
         let (least, quiet) = (watchdog.notices_within().0, self.configuration.quiet_ms);
         if quiet < least {
             return Err(format!(

@@ -1,18 +1,17 @@
 //! The gate's port: reads one request from each connection, with limits, and writes the reply when
 //! the gate has one.
 
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use httparse::{EMPTY_HEADER, Status};
+use httparse::{EMPTY_HEADER, Header, Status};
 use laststream_filter::headers::serialise;
 
 use super::input::{Input, Request, Response, STACK};
-use super::message;
 
 /// The most connections at once; more are closed.
 const MOST: usize = 128;
@@ -72,9 +71,7 @@ pub(super) fn wait_for_responses(places: &Arc<()>) {
 /// reply.
 fn serve(mut stream: TcpStream, number: u32, inputs: &Sender<Input>) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    let until = Instant::now() + PATIENCE;
-    let Some(head) = message::read(&mut stream, until, 2 * LONGEST, |bytes, _| parse(bytes))?
-    else {
+    let Some(head) = read(&mut stream)? else {
         let body = "the gate does not understand this request\n".to_owned();
         return write(&mut stream, &Response { status: 400, body, ..Response::default() }, false);
     };
@@ -90,6 +87,25 @@ fn serve(mut stream: TcpStream, number: u32, inputs: &Sender<Input>) -> io::Resu
         None => {
             drop(inputs.send(Input::Gone(number)));
             Ok(())
+        }
+    }
+}
+
+/// None: this is no request, is too long, or has ended early.
+fn read(stream: &mut TcpStream) -> io::Result<Option<Head>> {
+    let until = Instant::now() + PATIENCE;
+    let (mut bytes, mut chunk) = (Vec::new(), [0; LONGEST]);
+    loop {
+        let time_left = until.saturating_duration_since(Instant::now());
+        if time_left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(time_left))?;
+        let count = stream.read(&mut chunk)?;
+        bytes.extend_from_slice(&chunk[..count]);
+        match parse(&bytes) {
+            Some(None) if count > 0 && bytes.len() <= 2 * LONGEST => {}
+            head => return Ok(head.flatten()),
         }
     }
 }
@@ -110,12 +126,12 @@ fn parse(bytes: &[u8]) -> Option<Option<Head>> {
     let mut headers = [EMPTY_HEADER; 64];
     let mut head = httparse::Request::new(&mut headers);
     let Status::Complete(length) = head.parse(bytes).ok()? else { return Some(None) };
-    let body = message::content_length(head.headers).unwrap_or(0);
+    let body = content_length(head.headers).unwrap_or(0);
     if bytes.len() < length + body.min(LONGEST) {
         return Some(None);
     }
     let (method, path) = (head.method?, head.path?);
-    let is_host = |header: &&httparse::Header<'_>| header.name.eq_ignore_ascii_case("host");
+    let is_host = |header: &&Header<'_>| header.name.eq_ignore_ascii_case("host");
     let mut hosts = head.headers.iter().filter(is_host);
     let host = hosts.next().filter(|_| hosts.next().is_none());
     let mut map =
@@ -126,6 +142,13 @@ fn parse(bytes: &[u8]) -> Option<Option<Head>> {
     let is_for_metrics = path.split('?').next() == Some("/metrics") && method == "GET";
     let has_no_body = method == "HEAD";
     Some(Some(Head { headers: serialise(&map), is_for_metrics, has_no_body }))
+}
+
+/// The length of the body, if the first header of that name says it.
+fn content_length(headers: &[Header<'_>]) -> Option<usize> {
+    let header =
+        headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-length"))?;
+    std::str::from_utf8(header.value).ok()?.trim().parse().ok()
 }
 
 /// None if the client has gone, or gets no response.

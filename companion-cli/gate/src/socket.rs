@@ -1,0 +1,71 @@
+//! Unix sockets for the HTTP client.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ureq::Error;
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
+};
+
+/// Connects to this path, whatever the request's host is.
+#[derive(Debug)]
+pub(crate) struct Socket(pub(crate) PathBuf);
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: UnixStream,
+    buffers: LazyBuffers,
+}
+
+impl Connector for Socket {
+    type Out = Connection;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        _chained: Option<()>,
+    ) -> Result<Option<Connection>, Error> {
+        let sizes = details.config;
+        let buffers = LazyBuffers::new(sizes.input_buffer_size(), sizes.output_buffer_size());
+        Ok(Some(Connection { stream: UnixStream::connect(&self.0)?, buffers }))
+    }
+}
+
+impl Transport for Connection {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.stream.set_write_timeout(time_left(timeout))?;
+        let output = &self.buffers.output()[..amount];
+        self.stream.write_all(output).map_err(|error| of_io(error, timeout))
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.stream.set_read_timeout(time_left(timeout))?;
+        let input = self.buffers.input_append_buf();
+        let amount = self.stream.read(input).map_err(|error| of_io(error, timeout))?;
+        self.buffers.input_appended(amount);
+        Ok(amount > 0)
+    }
+
+    /// Each connection is for one request.
+    fn is_open(&mut self) -> bool {
+        false
+    }
+}
+
+fn time_left(timeout: NextTimeout) -> Option<Duration> {
+    timeout.not_zero().map(|left| *left)
+}
+
+fn of_io(error: io::Error, timeout: NextTimeout) -> Error {
+    match error.kind() {
+        ErrorKind::WouldBlock => Error::Timeout(timeout.reason),
+        _ => Error::Io(error),
+    }
+}
