@@ -10,7 +10,7 @@ mod network;
 mod pod;
 mod rolling;
 mod root;
-mod stops;
+pub(crate) mod stops;
 mod streaming;
 mod world;
 

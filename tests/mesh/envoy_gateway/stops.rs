@@ -16,7 +16,7 @@ use kit::wait::ANSWER;
 use kit::wire::local;
 
 /// The variable that makes the held requests 40 s long, which takes two minutes more.
-const LONG: &str = "LASTSTREAM_MESH_LONG";
+pub(crate) const LONG: &str = "LASTSTREAM_MESH_LONG";
 /// The time that both take at least.
 const LEAST: Duration = Duration::from_secs(4);
 

@@ -1,27 +1,36 @@
 //! G7: rolling restarts of a Gateway of Envoy Gateway under load. Its real controller makes the
 //! Deployment, and kubelet runs the pods: with Envoy Gateway's own manager, and with laststream's
-//! program in its place.
+//! program in its place. Then two pods are deleted, one beside an idle connection and one in a
+//! request.
 
 use std::net::Ipv4Addr;
+use std::time::Instant;
 
 use tokio::net::UdpSocket;
+use tokio::task::JoinHandle;
 
 use super::bare::{manager_mounts, manager_volumes};
 use super::image::{ENVOY, IMAGE};
+use super::lane;
 use super::machine::{ADDRESS, NAME};
 use super::rolling::{ROUNDS, Run, know_the_way, under_load};
 use super::service::Service;
-use super::workload::{GATEWAY, Workload};
+use super::workload::{self, GATEWAY, Pod, Workload};
 use super::world::World;
 use crate::envoy_gateway::controller::{CLASS, Controller, EDGE, NAMESPACE};
 use crate::envoy_gateway::gateway::{self, deployment};
-use crate::load::WITH_GRPC;
+use crate::envoy_gateway::stops::LONG;
+use crate::load::{HOST, WITH_GRPC};
 use crate::objects::render_all;
 use crate::seen::row;
 use kit::prelude::*;
 
 /// The name of the Gateway, of its Deployment and of its Service.
 const ROLLING: &str = "g7";
+/// How long a request lasts from the deletion of its pod on.
+fn request() -> Duration {
+    Duration::from_secs(if std::env::var_os(LONG).is_some() { 60 } else { 15 })
+}
 
 pub(crate) async fn case() -> Outcome {
     let (world, _turn) = World::alone().await?;
@@ -32,16 +41,72 @@ pub(crate) async fn case() -> Outcome {
     gateway::create(&world.cluster, ROLLING, GATEWAY, ADDRESS, &upstream).await?;
     let has_manager = |pod: &Value| pod["containers"][1]["name"] == "shutdown-manager";
     deployment(&world.cluster, &controller, ROLLING, has_manager).await?;
-    run(world, "Envoy Gateway's own manager").await?;
+    run(world, OWN).await?;
+    let own = stop(world).await?;
     put_program(world).await?;
     let has_program = |pod: &Value| pod["initContainers"].is_array();
     deployment(&world.cluster, &controller, ROLLING, has_program).await?;
-    let with = run(world, "laststream's program").await?;
+    let with = run(world, PROGRAM).await?;
+    own.ended(world, OWN).await?;
+    let answer = stop(world).await?.ended(world, PROGRAM).await?;
     for namespace in [EDGE, NAMESPACE] {
         world.cluster.run(&["delete", "namespace", namespace, "--wait=false"]).await?;
     }
     ensure_eq!(with.lost, 0, "requests lost, the first of them:\n{}\n", with.first_lost);
+    ensure_eq!(answer, Ok(200), "the answer to a request of {:?}", request());
     Ok(())
+}
+
+const OWN: &str = "Envoy Gateway's own manager";
+const PROGRAM: &str = "laststream's program";
+
+/// Two pods that were deleted.
+struct Stop {
+    pods: Vec<(Pod, Instant)>,
+    request: JoinHandle<(Result<u16, String>, Instant)>,
+    /// The connection to the first of them.
+    _idle: Client,
+}
+
+/// Deletes two pods: one with an idle connection, and one with a request.
+async fn stop(world: &World) -> Outcome<Stop> {
+    let pods = pods().ready(world).await?;
+    let [beside, busy] = pods.as_slice() else { bail!("{} pods", pods.len()) };
+    let mut idle = Client::connect(beside.listener()).await?;
+    idle.request(&Request::get("/").host(HOST)).await?.expect(200)?;
+    let within = lane::begin(busy.listener(), HOST).await?;
+    let mut deleted = Vec::new();
+    for pod in &pods {
+        deleted.push(workload::delete(world, NAMESPACE, &pod.name, &[]).await?);
+    }
+    let request = lane::end(within, request());
+    Ok(Stop { pods: pods.into_iter().zip(deleted).collect(), request, _idle: idle })
+}
+
+impl Stop {
+    /// The answer to the request, once both pods are gone.
+    async fn ended(self, world: &World, what: &str) -> Outcome<Result<u16, String>> {
+        let (answer, _) = self.request.await?;
+        let mut gone = Vec::new();
+        for (pod, deleted) in &self.pods {
+            let (at, _) = world.pods.gone(NAMESPACE, &pod.name).await?;
+            gone.push((at - *deleted).as_secs_f64());
+        }
+        let words = answer.as_ref().map_or_else(String::clone, u16::to_string);
+        let seen = format!(
+            "beside an idle connection it was gone after {:.1} s; with a request that its client \
+             ends after {} s: {words}, gone after {:.1} s",
+            gone[0],
+            request().as_secs(),
+            gone[1]
+        );
+        row("G7", format!("a pod is deleted: {what}"), seen);
+        Ok(answer)
+    }
+}
+
+fn pods() -> Workload<'static> {
+    Workload { replicas: 2, ..Workload::gateway(NAMESPACE, ROLLING) }
 }
 
 /// Tells pods the controller's address until the case ends: their bootstrap has its host name,
@@ -111,7 +176,7 @@ async fn put_program(world: &World) -> Outcome {
     let policy = json!({
         "name": ROLLING, "namespace": EDGE, "delivery": "program",
         "program_image": IMAGE, "placement": { "envoy_gateway": { "gateway": ROLLING } },
-        "drain": { "longest_request": "30s" },
+        "drain": { "longest_request": "70s" },
     });
     let folder = render_all(&world.user, ROLLING, &policy.to_string(), &[])?;
     world.cluster.run(&["apply", "--validate=strict", "--kustomize", &folder]).await?;
@@ -122,8 +187,7 @@ async fn put_program(world: &World) -> Outcome {
 
 async fn run(world: &'static World, what: &str) -> Outcome<Run> {
     world.rolled(NAMESPACE, ROLLING).await?;
-    let pods = Workload { replicas: 2, ..Workload::gateway(NAMESPACE, ROLLING) };
-    know_the_way(&pods, world).await?;
+    know_the_way(&pods(), world).await?;
     let service = Service { world, namespace: NAMESPACE, name: ROLLING };
     let run = under_load(service, &[ROLLING], &WITH_GRPC).await?;
     row("G7", format!("{ROUNDS} rolling restarts of 2 pods under kubelet: {what}"), &run.seen);
