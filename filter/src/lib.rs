@@ -33,6 +33,7 @@ pub mod headers;
 pub mod host;
 pub mod identity;
 pub mod lifecycle;
+#[cfg(any(test, not(target_arch = "wasm32")))]
 pub mod memory;
 pub mod metrics;
 mod parse;
