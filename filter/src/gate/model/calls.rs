@@ -1,5 +1,7 @@
 //! Envoy's admin interface: how its calls are served, how they fail, and its statistics.
 
+use std::sync::Arc;
+
 use laststream_drain::sim::expected;
 
 use super::setup::{Fault, Setup};
@@ -34,7 +36,7 @@ impl World {
 
     pub(super) fn fail(&mut self, number: u32, fault: Fault) {
         self.failures -= 1;
-        let mut calls = self.shared.calls.iter_mut();
+        let mut calls = Arc::make_mut(&mut self.shared.calls).iter_mut();
         let Some(call) = calls.find(|call| call.number == number) else { return };
         let (status, body) = match fault {
             Fault::Refused | Fault::Unavailable => (Some(503), "no healthy upstream"),
@@ -62,7 +64,7 @@ impl World {
             _ => {}
         }
         let is_sample = call.path.starts_with("/stats");
-        self.shared.calls[index].ended = Some(match &*call.path {
+        Arc::make_mut(&mut self.shared.calls)[index].ended = Some(match &*call.path {
             _ if is_sample => (Some(200), self.stats(setup)),
             AGENT if self.shared.agent_refuses => (Some(503), REFUSED.into()),
             AGENT => (Some(405), String::new()),
@@ -114,7 +116,7 @@ impl World {
         let Some(index) = self.shared.calls.iter().position(|call| call.number == number) else {
             return;
         };
-        let call = self.shared.calls.remove(index);
+        let call = Arc::make_mut(&mut self.shared.calls).remove(index);
         self.run(setup, call.worker, Callback::Called { root: call.root, number }, call.ended);
     }
 }

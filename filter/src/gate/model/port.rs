@@ -5,6 +5,7 @@
 use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
 use laststream_drain::sim::expected;
 use laststream_drain::state::Moment;
@@ -242,7 +243,7 @@ impl Control for Port<'_> {
         self.flag(self.caller.is_raced && is_raced(key), |shared| {
             let is_same = shared.data.get(key).map(|value| generation(value)) == expected;
             if is_same {
-                shared.data.insert(key.into(), value.to_vec());
+                Arc::make_mut(&mut shared.data).insert(key.into(), value.to_vec());
             }
             is_same
         })
@@ -250,7 +251,7 @@ impl Control for Port<'_> {
 
     fn register_queue(&self, _name: &str) -> Option<u32> {
         let queue = self.number(false, |shared, _| {
-            shared.queues.push(Queue {
+            Arc::make_mut(&mut shared.queues).push(Queue {
                 worker: self.caller.worker,
                 root: self.caller.root,
                 messages: Vec::new(),
@@ -292,7 +293,8 @@ impl Control for Port<'_> {
             shared.calls_made += 1;
             let number = shared.calls_made;
             let Caller { worker, root, .. } = self.caller;
-            shared.calls.push(Call { number, worker, root, path: path.into(), ended: None });
+            let call = Call { number, worker, root, path: path.into(), ended: None };
+            Arc::make_mut(&mut shared.calls).push(call);
             if expected::signal(path).is_some() {
                 shared.events.push(Event::Passed { number, root });
             }

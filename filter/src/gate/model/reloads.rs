@@ -1,5 +1,7 @@
 //! Configurations that are replaced, and VMs that die.
 
+use std::sync::Arc;
+
 use super::port::{Caller, Port, Progress};
 use super::setup::Setup;
 use super::worker::{Callback, NEWER_GATE, Worker};
@@ -14,9 +16,9 @@ impl World {
         self.reloads[worker] -= 1;
         for scope in setup.scopes() {
             let root = COUNTERS + NEWER_COUNTER + scope as u32;
-            self.workers[worker].add_counter(root, scope);
+            self.worker(worker).add_counter(root, scope);
             if setup.loads_nothing {
-                self.workers[worker].counters.pop();
+                self.worker(worker).counters.pop();
             } else {
                 self.run(setup, worker, Callback::Enter(root), None);
             }
@@ -36,8 +38,8 @@ impl World {
                 Life::Beginning | Life::Accepted { .. } | Life::Closed { .. } | Life::Ending
             );
         }
-        self.shared.calls.retain(|call| call.worker != worker);
-        self.workers[worker] = Worker { is_alive: false, ..Worker::new() };
+        Arc::make_mut(&mut self.shared.calls).retain(|call| call.worker != worker);
+        self.workers[worker] = Worker { is_alive: false, ..Worker::default() }.into();
         if setup.is_reborn {
             self.start(setup, worker);
         }
@@ -50,7 +52,7 @@ impl World {
         let root = self.workers[worker].gate_root(0).map_or(0, |gate| gate.root + NEWER_GATE);
         let (now, caller) = (self.shared.clock, Caller { worker, root, ..Caller::default() });
         let port = Port::new(&mut self.shared, caller, Progress::default());
-        self.workers[worker].add_gate(&port, root, &setup.gate_text(0), now);
+        Arc::make_mut(&mut self.workers[worker]).add_gate(&port, root, &setup.gate_text(0), now);
     }
 
     /// Destroys a gate that was replaced. Envoy drops the answers to its calls.
@@ -61,7 +63,8 @@ impl World {
             calls.any(|other| other.number == call && (other.worker, other.root) == (worker, root))
         };
         self.signals.retain(|signal| signal.ends_envoy || !is_its(signal.number));
-        self.shared.calls.retain(|call| (call.worker, call.root) != (worker, root));
+        Arc::make_mut(&mut self.shared.calls)
+            .retain(|call| (call.worker, call.root) != (worker, root));
     }
 
     /// The roots of this worker's gates that were replaced and hold no request.

@@ -1,7 +1,7 @@
 //! The state that all VMs share: metrics, data, queues, and Envoy's admin interface with its calls.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use strum::VariantArray as _;
 
@@ -83,9 +83,10 @@ pub(super) struct Shared {
     /// The time by which the wall clock is ahead of it; milliseconds.
     pub(super) wall_step: u64,
     pub(super) values: [u64; TRACKED],
-    pub(super) data: BTreeMap<String, Vec<u8>>,
-    pub(super) queues: Vec<Queue>,
-    pub(super) calls: Vec<Call>,
+    /// Most steps change none of these, so states share them.
+    pub(super) data: Arc<BTreeMap<String, Vec<u8>>>,
+    pub(super) queues: Arc<Vec<Queue>>,
+    pub(super) calls: Arc<Vec<Call>>,
     pub(super) calls_made: u32,
     /// Whether Envoy fails health checks.
     pub(super) is_unhealthy: bool,
@@ -118,6 +119,6 @@ impl Shared {
     }
 
     pub(super) fn queue(&mut self, queue: u32) -> Option<&mut Queue> {
-        self.queues.get_mut((queue as usize).checked_sub(1)?)
+        Arc::make_mut(&mut self.queues).get_mut((queue as usize).checked_sub(1)?)
     }
 }

@@ -225,7 +225,7 @@ impl World {
             Action::End(stream) => self.end(setup, stream),
             Action::Send(request) => self.send(setup, request),
             Action::GoOn(worker) => {
-                if let Some(running) = self.workers[worker].running.take() {
+                if let Some(running) = self.worker(worker).running.take() {
                     self.resume(setup, worker, running);
                 }
             }

@@ -131,11 +131,13 @@ pub(super) fn headers(lines: &[(&str, &str)]) -> Vec<u8> {
     serialise(lines)
 }
 
-impl Worker {
-    pub(super) fn new() -> Self {
+impl Default for Worker {
+    fn default() -> Self {
         Self { is_alive: true, gates: Vec::new(), counters: Vec::new(), running: None }
     }
+}
 
+impl Worker {
     pub(super) fn add_gate(&mut self, port: &Port<'_>, root: u32, text: &str, now: u64) {
         let policy = config::parse(text.as_bytes()).expect("a configuration").gate.expect("a gate");
         let gate = Gate::new(port, root, policy).expect("all metrics are defined");

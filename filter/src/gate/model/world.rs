@@ -2,6 +2,7 @@
 //! the first violation.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use laststream_drain::state::{Record, Shared as DrainState};
 use laststream_drain::timing::DEAD_AFTER;
@@ -111,7 +112,8 @@ pub(super) enum Violation {
 )]
 pub(super) struct World {
     pub(super) shared: Shared,
-    pub(super) workers: Vec<Worker>,
+    /// A step changes one of them, so states share the others.
+    pub(super) workers: Vec<Arc<Worker>>,
     pub(super) streams: Vec<StreamState>,
     pub(super) requests: Vec<RequestState>,
     pub(super) notes: Vec<Notes>,
@@ -160,7 +162,7 @@ impl World {
         let request = RequestState { sent: None, is_confirmed: false, status: None, root: 0 };
         let mut world = Self {
             shared: Shared { clock: 1_000, ..Shared::default() },
-            workers: vec![Worker::new(); WORKERS],
+            workers: vec![Arc::default(); WORKERS],
             streams: vec![stream; setup.streams.len()],
             requests: vec![request; setup.requests.len()],
             notes: vec![Notes::default(); setup.gates.len()],
@@ -187,18 +189,23 @@ impl World {
         world
     }
 
+    /// A worker, to be changed.
+    pub(super) fn worker(&mut self, number: usize) -> &mut Worker {
+        Arc::make_mut(&mut self.workers[number])
+    }
+
     /// Starts a VM: configures its gates, and lets its counters enter the index.
     pub(super) fn start(&mut self, setup: &Setup, number: usize) {
-        let (mut worker, now) = (Worker::new(), self.shared.clock);
+        let (mut worker, now) = (Worker::default(), self.shared.clock);
         for gate in 0..setup.gates.len() {
             let caller = Caller { worker: number, root: gate as u32, ..Caller::default() };
             let port = Port::new(&mut self.shared, caller, Progress::default());
             worker.add_gate(&port, gate as u32, &setup.gate_text(gate), now);
         }
-        self.workers[number] = worker;
+        self.workers[number] = worker.into();
         for scope in setup.scopes() {
             let root = COUNTERS + scope as u32;
-            self.workers[number].add_counter(root, scope);
+            self.worker(number).add_counter(root, scope);
             self.run(setup, number, Callback::Enter(root), None);
         }
     }
@@ -257,7 +264,7 @@ impl World {
 
     pub(super) fn resume(&mut self, setup: &Setup, worker: usize, mut running: Running) {
         let now = self.shared.clock;
-        let mut after = self.workers[worker].clone();
+        let mut after = Worker::clone(&self.workers[worker]);
         after.running = None;
         let caller = self.caller(setup, worker, &running);
         let port = Port::new(&mut self.shared, caller, core::mem::take(&mut running.progress));
@@ -265,8 +272,8 @@ impl World {
         running.progress = port.into_progress();
         let callback = running.callback.clone();
         match outcome {
-            Some(_) => self.workers[worker] = after,
-            None => self.workers[worker].running = Some(running),
+            Some(_) => self.workers[worker] = after.into(),
+            None => self.worker(worker).running = Some(running),
         }
         for event in core::mem::take(&mut self.shared.events) {
             self.note(setup, event);
