@@ -4,15 +4,21 @@
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread;
 use std::time::Duration;
 
-use http::request::Builder;
+use http::header::CONTENT_LENGTH;
 use http::{Method, Request, Uri};
 use ureq::Agent;
 use ureq::config::Config;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::time::Duration as Span;
-use ureq::unversioned::transport::{Connector, DefaultConnector, NextTimeout};
+use ureq::unversioned::transport::{
+    ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport,
+};
 
 use super::error::GateError;
 use super::socket::Socket;
@@ -30,6 +36,14 @@ pub struct Response {
     pub body: String,
 }
 
+/// Why there is no answer.
+#[derive(Debug)]
+pub struct NoAnswer {
+    pub error: GateError,
+    /// Whether there was a connection, so that the request may have arrived.
+    pub was_connected: bool,
+}
+
 /// Sends a request, and waits at most this long for the whole answer.
 pub fn request(
     method: Method,
@@ -37,50 +51,85 @@ pub fn request(
     headers: &[(&'static str, String)],
     limit: Duration,
 ) -> Result<Response, GateError> {
-    let mut request = Request::builder().method(method).uri(url);
+    exchange(None, method, url, headers, limit).map_err(|failed| failed.error)
+}
+
+/// The same to a program that listens at a Unix socket, whatever host is in the URL.
+pub fn exchange(
+    socket: Option<&Path>,
+    method: Method,
+    url: &str,
+    headers: &[(&'static str, String)],
+    limit: Duration,
+) -> Result<Response, NoAnswer> {
+    let is_connected = Arc::<AtomicBool>::default();
+    let failed = |error| NoAnswer { error, was_connected: is_connected.load(Ordering::Relaxed) };
+    let mut request = Request::builder().method(&method).uri(url);
+    if method == Method::POST {
+        request = request.header(CONTENT_LENGTH, "0"); // or it would be a body in chunks
+    }
     for (name, value) in headers {
         request = request.header(*name, value);
     }
-    send(DefaultConnector::default(), request, limit)
+    let request = request.body(()).map_err(|error| failed(GateError::Other(error.to_string())))?;
+    let note = Arc::clone(&is_connected);
+    let agent = match socket {
+        Some(path) => agent(Noted { inner: Socket(path.to_owned()), note }, limit),
+        None => agent(Noted { inner: DefaultConnector::default(), note }, limit),
+    };
+    answer(&agent, request).map_err(|error| failed(gate_error(error, limit)))
 }
 
-/// The same to a program that listens at a Unix socket.
-pub fn request_at_socket(
-    socket: &Path,
-    method: Method,
-    path: &str,
-    limit: Duration,
-) -> Result<Response, GateError> {
-    let request = Request::builder().method(method).uri(format!("http://127.0.0.1{path}"));
-    send(Socket(socket.to_owned()), request, limit)
+/// Notes that there is a connection.
+#[derive(Debug)]
+struct Noted<C> {
+    inner: C,
+    note: Arc<AtomicBool>,
 }
 
-/// An address in numbers is not looked up. That would be a thread for each request, which might not
-/// start.
+impl<C: Connector<(), Out: Transport>> Connector for Noted<C> {
+    type Out = C::Out;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        chained: Option<()>,
+    ) -> Result<Option<C::Out>, ureq::Error> {
+        let connection = self.inner.connect(details, chained)?;
+        self.note.store(true, Ordering::Relaxed);
+        Ok(connection)
+    }
+}
+
+/// Looks names up in a thread of its own, as ureq does, but one that may fail to start. An address
+/// in numbers needs none.
 #[derive(Debug, Default)]
-struct Addresses(DefaultResolver);
+struct Addresses;
 
 impl Resolver for Addresses {
     fn resolve(
         &self,
         uri: &Uri,
         config: &Config,
-        mut timeout: NextTimeout,
+        timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let without_end = NextTimeout { after: Span::NotHappening, ..timeout };
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         if host.parse::<IpAddr>().is_ok() {
-            timeout.after = Span::NotHappening;
+            return DefaultResolver::default().resolve(uri, config, without_end);
         }
-        self.0.resolve(uri, config, timeout)
+        let (sender, found) = sync_channel(1);
+        let (uri, config) = (uri.clone(), config.clone());
+        let lookup = move || {
+            let addresses = DefaultResolver::default().resolve(&uri, &config, without_end);
+            sender.send(addresses).ok(); // the time may be over
+        };
+        thread::Builder::new().spawn(lookup)?;
+        found.recv_timeout(*timeout.after).unwrap_or(Err(ureq::Error::Timeout(timeout.reason)))
     }
 }
 
-fn send(
-    connector: impl Connector,
-    request: Builder,
-    limit: Duration,
-) -> Result<Response, GateError> {
-    let request = request.body(()).map_err(|error| GateError::Other(error.to_string()))?;
+fn agent(connector: impl Connector, limit: Duration) -> Agent {
     let configuration = Agent::config_builder()
         .timeout_global(Some(limit))
         .timeout_connect(Some(CONNECT))
@@ -90,8 +139,7 @@ fn send(
         .proxy(None) // no proxy between a program and its own pod
         .user_agent(concat!("laststream/", env!("CARGO_PKG_VERSION")))
         .build();
-    let agent = Agent::with_parts(configuration, connector, Addresses::default());
-    answer(&agent, request).map_err(|error| gate_error(error, limit))
+    Agent::with_parts(configuration, connector, Addresses)
 }
 
 fn answer(agent: &Agent, request: Request<()>) -> Result<Response, ureq::Error> {
@@ -120,9 +168,7 @@ fn of_io(error: &io::Error, limit: Duration) -> GateError {
         ErrorKind::AddrNotAvailable
         | ErrorKind::HostUnreachable
         | ErrorKind::NetworkDown
-        | ErrorKind::NetworkUnreachable
-        | ErrorKind::NotFound // these two are of a socket
-        | ErrorKind::PermissionDenied => GateError::Unreachable(text),
+        | ErrorKind::NetworkUnreachable => GateError::Unreachable(text),
         ErrorKind::TimedOut => GateError::Timeout(limit),
         ErrorKind::UnexpectedEof => {
             GateError::ConnectionClosed("it ended before the answer did".to_owned())

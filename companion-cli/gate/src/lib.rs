@@ -20,7 +20,7 @@ pub use bodies::{Ends, Outcome, Scope, Status, Stream, Streams, counts_all, is_o
 pub use client::{GateClient, Signal, status_path, streams_path};
 pub use command::DrainCommand;
 pub use error::GateError;
-pub use http::{Response, request, request_at_socket};
+pub use http::{NoAnswer, Response, exchange, request};
 pub use laststream_base::secret::Secret;
 pub use secret::secret;
 pub use wait::{Wait, WaitAnswer, WaitEnd, wait};

@@ -48,7 +48,12 @@ impl Transport for Connection {
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
         self.stream.set_read_timeout(time_left(timeout))?;
         let input = self.buffers.input_append_buf();
-        let amount = self.stream.read(input).map_err(|error| of_io(error, timeout))?;
+        let amount = loop {
+            match self.stream.read(input) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {} // by a signal
+                read => break read.map_err(|error| of_io(error, timeout))?,
+            }
+        };
         self.buffers.input_appended(amount);
         Ok(amount > 0)
     }

@@ -7,7 +7,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::Method;
-use laststream_gate::GateError;
+use http::uri::Authority;
+use laststream_gate::{GateError, exchange};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
 pub(super) use laststream_gate::Response as Answer;
 
 /// The address of a program.
@@ -37,9 +40,12 @@ impl FromStr for Target {
             return Ok(Self::Unix(path.into()));
         }
         let address = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
-        let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
-        match address.rsplit_once(':') {
-            Some((host, port)) if !host.is_empty() && is_port(port) => {
+        match address.parse::<Authority>() {
+            Ok(authority)
+                if !authority.host().is_empty()
+                    && authority.port_u16().is_some_and(|port| port > 0)
+                    && !address.contains('@') =>
+            {
                 Ok(Self::Tcp(address.to_owned()))
             }
             _ => Err("is no address: write HOST:PORT, or `unix:` and the path of a socket"),
@@ -65,18 +71,22 @@ pub(super) fn request(
     limit: Duration,
 ) -> Result<Answer, CallError> {
     let method = Method::from_bytes(method.as_bytes()).map_err(|_| CallError::NotSent)?;
+    let path = utf8_percent_encode(path, NOT_IN_URLS);
     let answer = match target {
-        Target::Unix(socket) => laststream_gate::request_at_socket(socket, method, path, limit),
-        Target::Tcp(address) => {
-            laststream_gate::request(method, &format!("http://{address}{path}"), &[], limit)
+        Target::Unix(socket) => {
+            exchange(Some(socket), method, &format!("http://127.0.0.1{path}"), &[], limit)
         }
+        Target::Tcp(host) => exchange(None, method, &format!("http://{host}{path}"), &[], limit),
     };
-    answer.map_err(|error| match error {
+    answer.map_err(|failed| match failed.error {
         GateError::Timeout(_) => CallError::TimedOut,
-        error if error.is_absence() => CallError::NotSent,
-        _ => CallError::Broken,
+        _ if failed.was_connected => CallError::Broken,
+        _ => CallError::NotSent,
     })
 }
+
+/// What a path of the configuration may have, and a URL may not.
+const NOT_IN_URLS: &AsciiSet = &CONTROLS.add(b'"').add(b'#').add(b'<').add(b'>').add(b'`');
 
 #[cfg(test)]
 mod tests {
@@ -90,7 +100,8 @@ mod tests {
         for text in ["unix:/run/a.sock", "/run/a.sock"] {
             assert_eq!(text.parse(), Ok(Target::Unix("/run/a.sock".into())));
         }
-        for text in ["", "localhost", "localhost:0", ":9901", "localhost:x"] {
+        assert_eq!("[::1]:9901".parse(), tcp("[::1]:9901"));
+        for text in ["", "localhost", "localhost:0", ":9901", "localhost:x", "::1:9901", "a@b:1"] {
             assert!(text.parse::<Target>().is_err(), "{text}");
         }
     }
