@@ -108,6 +108,11 @@ pure_tests() {
     counted cargo test --package laststream-filter --package laststream-drain --lib --locked --target wasm32-unknown-unknown
 }
 
+# `fresh` has run the newest.
+oldest_envoy() {
+    LASTSTREAM_TEST_ENVOYS=oldest counted in_clone cargo test --test envoy --locked -- ::1.
+}
+
 oldest_supported_rust() {
     prepare_oldest_rust
     local version

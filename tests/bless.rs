@@ -5,7 +5,8 @@ use std::process::{Command, ExitCode};
 
 /// The tests with these words in their names write their files.
 const MADE: &[&str] = &[
-    "test --test envoy --test lint --test cli --bin laststream -- made_from", // one build for all
+    // One build for all.
+    "test --test envoy --test lint --test program --bin laststream -- made_from",
     "test --package laststream-lint --lib -- made_from",
 ];
 const MEASURED: &[&str] = &["mesh a1_", "mesh c1", "mesh fleet", "bench", "bench -- --check"];

@@ -278,8 +278,10 @@ fn tests_named_in_the_threat_model_exist() -> Outcome {
     ensure!(named.len() > 15, "docs/threat-model.md names {named:?} only");
     for name in named {
         let is_there = match name.split("::").collect::<Vec<_>>().as_slice() {
-            [folder, file, test] => read(&format!("companion-cli/tests/{folder}/{file}.rs"))?
-                .contains(&format!("fn {test}()")),
+            [folder, file, test] => {
+                read(&format!("companion-cli/tests/program/{folder}/{file}.rs"))?
+                    .contains(&format!("fn {test}()"))
+            }
             _ => cases.iter().any(|case| case.ends_with(&format!("::{name}"))),
         };
         ensure!(is_there, "docs/threat-model.md names `{name}`, which is not there");

@@ -1,7 +1,7 @@
 //! End to end: the real module in real Envoys, and the command line. Each case that needs an Envoy
 //! is one trial per version; `cargo test --test envoy -- --list` shows them.
 //!
-//! `LASTSTREAM_TEST_ENVOYS=all` runs every supported version instead of the oldest and the newest.
+//! `LASTSTREAM_TEST_ENVOYS=all` runs every supported version instead of the newest.
 
 mod cases;
 mod docs;
@@ -20,9 +20,9 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials()).exit_code()
 }
 
-/// Most of a trial is waiting, so each core has room for five.
+/// Most of a trial is waiting, so each core has room for seven.
 fn threads() -> Option<usize> {
-    std::thread::available_parallelism().ok().map(|cores| 5 * cores.get())
+    std::thread::available_parallelism().ok().map(|cores| 7 * cores.get())
 }
 
 fn trials() -> Vec<Trial> {

@@ -118,7 +118,7 @@ impl Planted {
 
 /// The EnvoyFilter with the gate of all these workloads, from the program's own tests.
 pub(super) fn gate() -> Outcome<Value> {
-    let file = kit::workspace().join("companion-cli/tests/fleet/lint/envoyfilter.json");
+    let file = kit::workspace().join("companion-cli/tests/program/fleet/lint/envoyfilter.json");
     let mut filter: Value = serde_json::from_slice(&std::fs::read(file)?)?;
     filter["metadata"] = json!({ "name": "laststream", "namespace": NAMESPACE });
     filter["spec"]["workloadSelector"]["labels"] = json!({ "gated": "yes" });
