@@ -88,13 +88,15 @@ run_again() {
 
 # only NAME COMMAND...: runs a single test of those that a command runs. The last word of the command may be a command itself.
 only() {
-    local last="${*: -1}" options="--exact $1"
-    local command=("${@:2}")
-    [[ " ${*:2} " == *" -- "* ]] || options="-- $options"
+    local last="${*: -1}" options="--exact $1" command=() word
     if [[ $last == *" "* ]]; then
-        "${command[@]:0:${#command[@]}-1}" "$last $options"
-    else
-        # shellcheck disable=SC2086 # two or three words
-        "${command[@]}" $options
+        [[ $last == *" -- "* ]] || options="-- $options"
+        "${@:2:$#-2}" "$last $options"
+        return
     fi
+    for word in "${@:2}"; do
+        [[ $word != -- ]] || break # a runner takes one name
+        command+=("$word")
+    done
+    "${command[@]}" -- --exact "$1"
 }

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ureq::Error;
 use ureq::unversioned::transport::{
@@ -30,7 +30,11 @@ impl Connector for Socket {
     ) -> Result<Option<Connection>, Error> {
         let sizes = details.config;
         let buffers = LazyBuffers::new(sizes.input_buffer_size(), sizes.output_buffer_size());
-        Ok(Some(Connection { stream: UnixStream::connect(&self.0)?, buffers }))
+        let stream = UnixStream::connect(&self.0).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => ErrorKind::ConnectionRefused.into(),
+            _ => error,
+        })?;
+        Ok(Some(Connection { stream, buffers }))
     }
 }
 
@@ -40,15 +44,15 @@ impl Transport for Connection {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
-        self.stream.set_write_timeout(time_left(timeout))?;
+        self.stream.set_write_timeout(Some(time_left(timeout, Instant::now())?))?;
         let output = &self.buffers.output()[..amount];
         self.stream.write_all(output).map_err(|error| of_io(error, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        self.stream.set_read_timeout(time_left(timeout))?;
-        let input = self.buffers.input_append_buf();
+        let (began, input) = (Instant::now(), self.buffers.input_append_buf());
         let amount = loop {
+            self.stream.set_read_timeout(Some(time_left(timeout, began)?))?;
             match self.stream.read(input) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {} // by a signal
                 read => break read.map_err(|error| of_io(error, timeout))?,
@@ -64,8 +68,10 @@ impl Transport for Connection {
     }
 }
 
-fn time_left(timeout: NextTimeout) -> Option<Duration> {
-    timeout.not_zero().map(|left| *left)
+/// What is left of the time that there was when this began.
+fn time_left(timeout: NextTimeout, began: Instant) -> Result<Duration, Error> {
+    let left = timeout.after.saturating_sub(began.elapsed());
+    if left.is_zero() { Err(Error::Timeout(timeout.reason)) } else { Ok(left) }
 }
 
 fn of_io(error: io::Error, timeout: NextTimeout) -> Error {

@@ -38,7 +38,7 @@ async fn bench(lab: &Lab, app: Value, deadline: u64) -> Outcome<Bench> {
 
 /// Checks that the gate stays closed for this time because of the app, although nothing is in
 /// flight. Each worker asks the app.
-async fn stays(bench: &Bench, time: Duration, why: &str) -> Outcome {
+pub(super) async fn stays(bench: &Bench, time: Duration, why: &str) -> Outcome {
     let until = Instant::now() + time;
     bench.until("reason", why).await?;
     while Instant::now() < until {
@@ -55,7 +55,7 @@ async fn stays(bench: &Bench, time: Duration, why: &str) -> Outcome {
     Ok(())
 }
 
-const THERE: &str = "the app is still there";
+pub(super) const THERE: &str = "the app is still there";
 const UNREACHABLE: &str = "Envoy cannot ask the app, its cluster is missing or has no healthy \
     endpoint: holding until the deadline";
 

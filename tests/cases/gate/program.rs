@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::{TcpStream, UnixListener};
 use tokio::time::{Instant, sleep};
 
+use super::app::{THERE, stays};
 use super::bench::{Bench, SOON, options, same};
 use super::by_envoy::{
     clients, ends_after_all_answers, handles_a_websocket, holds_a_request, layers, main,
@@ -40,6 +41,7 @@ cases! {
     the_deadline_opens_the_gate_and_a_cancel_closes_it,
     an_envoy_that_was_started_anew_is_not_drained,
     what_the_app_has_begun_is_answered_before_the_end,
+    it_waits_until_the_app_has_gone,
     envoy_ends_with_its_parent_after_the_last_answer,
     the_deadline_and_a_second_signal_end_envoy,
 }
@@ -307,6 +309,17 @@ async fn what_the_app_has_begun_is_answered_before_the_end(lab: &Lab) -> Outcome
     sleep(Duration::from_secs(1)).await;
     bench.post("/drain").await?.expect(202)?;
     ends_after_all_answers(&mut bench, clients).await
+}
+
+async fn it_waits_until_the_app_has_gone(lab: &Lab) -> Outcome {
+    let app = Upstream::start().await?;
+    let gate = GATE.replacen('{', &format!(r#"{{"app": {{"cluster": "{}"}}, "#, app.h1()), 1);
+    let (bench, _program) = beside(lab, layers(&[]), &gate, main()).await?;
+    let hook = bench.hook();
+    stays(&bench, Duration::from_secs(2), THERE).await?;
+    ensure!(!hook.is_finished(), "the hook was let go while the app was there");
+    drop(app);
+    same(&hook.await??.expect(200)?.json()?, "state", "drained")
 }
 
 /// An Envoy that the program has started.

@@ -48,7 +48,10 @@ impl FromStr for Target {
             {
                 Ok(Self::Tcp(address.to_owned()))
             }
-            _ => Err("is no address: write HOST:PORT, or `unix:` and the path of a socket"),
+            _ => Err(
+                "is no address: write one such as `127.0.0.1:9901` or `[::1]:9901`, or `unix:` \
+                      and the path of a socket",
+            ),
         }
     }
 }
@@ -56,7 +59,9 @@ impl FromStr for Target {
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallError {
-    /// The request was not sent.
+    /// No program listens there.
+    Refused,
+    /// The request was not sent for another reason.
     NotSent,
     TimedOut,
     /// The connection ended early, or what came is no answer.
@@ -81,6 +86,7 @@ pub(super) fn request(
     answer.map_err(|failed| match failed.error {
         GateError::Timeout(_) => CallError::TimedOut,
         _ if failed.was_connected => CallError::Broken,
+        GateError::ConnectionRefused => CallError::Refused,
         _ => CallError::NotSent,
     })
 }

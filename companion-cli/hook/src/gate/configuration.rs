@@ -67,6 +67,14 @@ impl Configuration {
         if is_parent && gate.finish == Finish::Nothing {
             gate.finish = Finish::Quit;
         }
+        let of_app = gate.app.iter().map(|app| ("app.cluster", &app.cluster));
+        let of_notify = gate.notify.iter().map(|notify| ("notify.cluster", &notify.cluster));
+        let of_agent = [("admin.agent_cluster", &gate.admin.agent_cluster)];
+        for (field, address) in of_app.chain(of_notify).chain(of_agent) {
+            address
+                .parse::<Target>()
+                .context(format_args!("{place}: gate.{field}: `{address}`"))?;
+        }
         let secret = gate.secret.clone().map(Secret::new).or(secret);
         if secret.is_some() && gate.secret.is_none() && gate.secret_key.is_none() {
             gate.secret_key = Some(SECRET_KEY.to_owned());

@@ -317,7 +317,7 @@ impl Control for Native<'_> {
         match &*self.answer.borrow() {
             Some(Ok(answer)) => Some(answer.status),
             Some(Err(CallError::TimedOut)) => Some(504),
-            Some(Err(CallError::NotSent)) => Some(503),
+            Some(Err(CallError::Refused | CallError::NotSent)) => Some(503),
             Some(Err(CallError::Broken)) | None => None,
         }
     }
@@ -330,6 +330,7 @@ impl Control for Native<'_> {
     fn call_response_body(&self, _length: usize) -> Vec<u8> {
         match &*self.answer.borrow() {
             Some(Ok(answer)) => answer.body.clone().into_bytes(),
+            Some(Err(CallError::Refused)) => b"reset reason: remote connection failure".to_vec(),
             Some(Err(CallError::NotSent)) => b"reset reason: local connection failure".to_vec(),
             _ => Vec::new(),
         }

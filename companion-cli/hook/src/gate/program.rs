@@ -264,7 +264,7 @@ impl<'p> Program<'p> {
         match (call.kind, body) {
             (CallKind::Statistics { used_only }, body) => {
                 let since = self.native.absent_since.get();
-                let is_absent = answer == Err(CallError::NotSent);
+                let is_absent = answer == Err(CallError::Refused);
                 self.native.absent_since.set(is_absent.then(|| since.unwrap_or(now)));
                 if !self.look_at_workers(call.began, body, used_only) {
                     return self.begin_anew();
