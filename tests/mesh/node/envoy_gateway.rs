@@ -47,7 +47,7 @@ pub(crate) async fn case() -> Outcome {
     let has_program = |pod: &Value| pod["initContainers"].is_array();
     deployment(&world.cluster, &controller, ROLLING, has_program).await?;
     let with = run(world, PROGRAM).await?;
-    let _is_their_own = own.ended(world, OWN).await?;
+    drop(own.ended(world, OWN).await?);
     let answer = stop(world).await?.ended(world, PROGRAM).await?;
     for namespace in [EDGE, NAMESPACE] {
         world.cluster.run(&["delete", "namespace", namespace, "--wait=false"]).await?;

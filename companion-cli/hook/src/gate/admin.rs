@@ -96,7 +96,85 @@ const NOT_IN_URLS: &AsciiSet = &CONTROLS.add(b'"').add(b'#').add(b'<').add(b'>')
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
     use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// Reads a request, and sends this text in its place.
+    fn reply(mut stream: impl Read + Write, text: &[u8]) {
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|count| count > 0) {
+            head.push(byte[0]);
+        }
+        stream.write_all(text).ok(); // the client may have seen enough
+    }
+
+    /// What the client makes of this text, from a port and from a socket.
+    fn seen(text: &[u8]) -> Result<Answer, CallError> {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin.sock");
+        let socket = UnixListener::bind(&path).unwrap();
+        let targets = [Target::Tcp(port.local_addr().unwrap().to_string()), Target::Unix(path)];
+        thread::scope(|scope| {
+            scope.spawn(|| reply(port.accept().unwrap().0, text));
+            scope.spawn(|| reply(socket.accept().unwrap().0, text));
+            let [by_port, by_socket] = targets.map(|target| request(&target, "GET", "/", LIMIT));
+            assert_eq!(by_port, by_socket);
+            by_port
+        })
+    }
+
+    #[test]
+    fn only_a_whole_answer_is_one() {
+        let answer = |body: &str| Ok(Answer { status: 200, body: body.into() });
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        let sized = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc";
+        for text in [chunked, sized] {
+            assert_eq!(seen(text.as_bytes()), answer("abc"));
+            let halves = text.trim_end_matches("0\r\n\r\n");
+            for end in 0..halves.len() - usize::from(halves == text) {
+                let half = &text.as_bytes()[..end];
+                assert_eq!(seen(half), Err(CallError::Broken), "{end} of {text}");
+            }
+        }
+        assert_eq!(seen(b"HTTP/1.1 200 OK\r\n\r\nabc"), answer("abc"));
+        assert_eq!(seen(b"SSH-2.0-OpenSSH_9.2\r\n"), Err(CallError::Broken));
+    }
+
+    #[test]
+    fn where_no_program_listens_the_call_is_refused() {
+        for target in [Target::Tcp("127.0.0.1:1".into()), Target::Unix("/no/such.sock".into())] {
+            assert_eq!(request(&target, "POST", "/quit", LIMIT), Err(CallError::Refused));
+        }
+        let nowhere = Target::Unix("/".repeat(200).into());
+        assert_eq!(request(&nowhere, "POST", "/quit", LIMIT), Err(CallError::NotSent));
+    }
+
+    /// One that sends a byte now and then does not prolong the call.
+    #[test]
+    fn the_limit_is_that_of_the_whole_call() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin.sock");
+        let socket = UnixListener::bind(&path).unwrap();
+        let trickle = move || {
+            let mut stream = socket.accept().unwrap().0;
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n").unwrap();
+            while stream.write_all(b"a").is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        };
+        let server = thread::spawn(trickle);
+        let answer = request(&Target::Unix(path), "GET", "/", Duration::from_millis(300));
+        assert_eq!(answer, Err(CallError::TimedOut));
+        server.join().unwrap();
+    }
 
     #[test]
     fn an_address_is_a_port_or_a_socket() {
