@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::bench::{
     Bench, COUNTERS, SOON, gate_filter, main_listener, options, same, with_clusters,
 };
-use super::by_envoy;
+use super::{by_envoy, program};
 use crate::cases::stage::hcm;
 use crate::lab::{Lab, cases};
 use kit::prelude::*;
@@ -23,6 +23,7 @@ use kit::xds::Xds;
 
 cases! {
     envoy_ends_after_its_last_stream,
+    so_it_does_beside_the_program,
     an_idle_envoy_ends_soon,
     no_false_alarm_ends_envoy,
     a_drain_is_called_off_and_begins_again,
@@ -190,6 +191,19 @@ async fn envoy_ends_after_its_last_stream(lab: &Lab) -> Outcome {
     ensure!(bench.envoy.log_contains("Istio's agent stops"), "{}", bench.envoy.tail());
     ensure!(agent.reused.load(Ordering::Relaxed) == 0, "a question came on an old connection");
     Ok(())
+}
+
+async fn so_it_does_beside_the_program(lab: &Lab) -> Outcome {
+    let agent = Agent::start(Port::Answers)?;
+    let fields = format!(r#"{LONG}, "quiet_ms": 900"#);
+    let gate = gate(&fields)
+        .replace(r#""quiet_ms": 300, "#, "")
+        .replace("laststream_agent", &agent.address.to_string());
+    let (mut bench, _program) =
+        program::beside(lab, by_envoy::layers(&[]), &gate, by_envoy::main()).await?;
+    bench.until("agent", "answers").await?;
+    agent.becomes(Port::Closed);
+    ends(&mut bench).await
 }
 
 async fn an_idle_envoy_ends_soon(lab: &Lab) -> Outcome {
