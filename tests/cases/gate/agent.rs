@@ -202,7 +202,11 @@ async fn so_it_does_beside_the_program(lab: &Lab) -> Outcome {
     let (mut bench, _program) =
         program::beside(lab, by_envoy::layers(&[]), &gate, by_envoy::main()).await?;
     bench.until("agent", "answers").await?;
+    let mut client = bench.held("stream").await?;
     agent.becomes(Port::Closed);
+    // Asked without a pause.
+    same(&bench.until("agent", "stopped").await?, "state", "draining")?;
+    bench.release("stream", &mut client).await?;
     ends(&mut bench).await
 }
 

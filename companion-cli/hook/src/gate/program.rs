@@ -138,10 +138,12 @@ impl<'p> Program<'p> {
         }
     }
 
+    /// Another period makes no tick later that was due: fast requests would postpone it for ever.
     fn set_tick(&mut self) {
         let period = self.native.period.get();
         if self.tick.map_or(0, |(period, _)| period) != period {
             let due = self.native.monotonic_time() + Millis(period.into());
+            let due = self.tick.map_or(due, |(_, earlier)| earlier.min(due));
             self.tick = (period > 0).then_some((period, due));
         }
     }
